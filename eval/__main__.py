@@ -1,0 +1,107 @@
+"""`python -m eval`, `python -m rag.eval`, `rag eval`: judge a service; exit 0, 1 (gate failed) or 2 (could not run)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from eval.baseline import compare, read_baseline
+from eval.errors import CannotRun
+from eval.gate import thresholds_beside, verdicts
+from eval.public import load_benchmark, measure
+from eval.report import Report
+from eval.run import ask_all, asker, corpora
+from eval.service import Asker, Service, local_service, remote_service
+from eval.suite import Question, Suite, load
+
+PASSED, GATE_FAILED, COULD_NOT_RUN = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of the run that *argv* asks for."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return asyncio.run(_judge_benchmark(arguments) if arguments.beir else _judge_suite(arguments))
+    except (CannotRun, OSError) as exc:
+        sys.stderr.write(f"cannot run: {exc}\n")
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+    return COULD_NOT_RUN
+
+
+async def _judge_suite(arguments: argparse.Namespace) -> int:
+    suite = load(arguments.suite)
+    thresholds = thresholds_beside(arguments.suite)
+    baseline = read_baseline(arguments.baseline) if arguments.baseline else None
+    questions = suite.questions[: arguments.limit]
+    async with _service(arguments, suite, questions) as service:
+        run = await ask_all(service, questions)
+    checks = verdicts(run.outcomes, thresholds)
+    if arguments.limit:  # a part of the suite cannot measure everything
+        checks = [check for check in checks if check.value is not None]
+    comparison = None
+    if baseline:
+        comparison = compare(baseline, run.outcomes, sha256=suite.sha256, significance=thresholds.significance)
+        checks += comparison.verdicts
+    report = Report(suite.sha256, run, tuple(checks), comparison)
+    _write(report, arguments)
+    return PASSED if all(check.passed for check in checks) else GATE_FAILED
+
+
+async def _judge_benchmark(arguments: argparse.Namespace) -> int:
+    benchmark = load_benchmark(arguments.beir, arguments.split)
+    async with local_service([benchmark.source()], [Asker(benchmark.tenant)]) as service:
+        result = await measure(service, benchmark, rerank=arguments.rerank, limit=arguments.limit)
+    sys.stdout.write(json.dumps(result) + "\n")
+    return PASSED
+
+
+def _service(
+    arguments: argparse.Namespace, suite: Suite, questions: Sequence[Question]
+) -> AbstractAsyncContextManager[Service]:
+    askers = dict.fromkeys(map(asker, questions))
+    if arguments.against == "local":
+        return local_service(corpora(suite, questions), askers)
+    return remote_service(arguments.against, arguments.keys, askers)
+
+
+def _write(report: Report, arguments: argparse.Namespace) -> None:
+    page = report.as_markdown()
+    sys.stdout.write(page)
+    for path, text in ((arguments.json, report.as_json()), (arguments.report, page)):
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+
+
+def _count(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("rag eval", description="Judge a service by labelled questions.")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--suite", type=Path, metavar="FILE", help="golden questions; thresholds are read from beside it")
+    what.add_argument("--beir", type=Path, metavar="DIR", help="a benchmark in BEIR layout, against a local service")
+    parser.add_argument("--limit", type=_count, metavar="N", help="only the first N questions")
+    golden = parser.add_argument_group("with --suite")
+    golden.add_argument("--against", default="local", metavar="local|URL", help="start a service, or ask one that runs")
+    golden.add_argument("--keys", type=Path, metavar="FILE", help='for a URL: [{"tenant", "groups", "key"}, ...]')
+    golden.add_argument("--baseline", type=Path, metavar="FILE", help="an earlier --json to compare with")
+    golden.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
+    golden.add_argument("--report", type=Path, metavar="FILE", help="write the printed page")
+    beir = parser.add_argument_group("with --beir")
+    beir.add_argument("--split", metavar="NAME", help="read queries_NAME.jsonl and qrels_NAME.tsv")
+    beir.add_argument("--no-rerank", dest="rerank", action="store_false", help="leave the order to the two legs")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,68 @@
+"""Asking every question of a suite."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from eval.outcome import Outcome, judge
+from eval.service import Asker, Body, Corpus, Service
+from eval.suite import Question, Suite
+
+AT_ONCE = 2  # questions; more would only wait for each other on a small machine
+CANDIDATES = 100  # all that two legs of 50 can find
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Every question's outcome in suite order, the models that answered, and how long the replies took."""
+
+    outcomes: tuple[Outcome, ...]
+    models: tuple[str, ...]
+    search_ms: tuple[float, ...]
+    query_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    outcome: Outcome
+    model: str
+    search_ms: float
+    query_ms: float
+
+
+def asker(question: Question) -> Asker:
+    """Who asks *question*."""
+    return Asker(question.tenant, tuple(sorted(question.groups)))
+
+
+def corpora(suite: Suite, questions: Iterable[Question]) -> list[Corpus]:
+    """The documents that *questions* are about, by tenant."""
+    return [Corpus(tenant, suite.corpus / tenant) for tenant in sorted({question.tenant for question in questions})]
+
+
+async def ask_all(service: Service, questions: Sequence[Question]) -> Run:
+    """The run of *questions* against *service*."""
+    asked: list[_Asked] = []
+    for start in range(0, len(questions), AT_ONCE):
+        asked += await asyncio.gather(*(_ask(service, question) for question in questions[start : start + AT_ONCE]))
+        if len(asked) % 20 == 0:
+            sys.stderr.write(f"asked {len(asked)} of {len(questions)} questions\n")
+    return Run(
+        outcomes=tuple(each.outcome for each in asked),
+        models=tuple(sorted({each.model for each in asked if each.model})),
+        search_ms=tuple(each.search_ms for each in asked),
+        query_ms=tuple(each.query_ms for each in asked),
+    )
+
+
+async def _ask(service: Service, question: Question) -> _Asked:
+    who = asker(question)
+    scope: Body = question.model_dump(include={"filters", "as_of"}, exclude_none=True)
+    ranking: Body = {"top_k": CANDIDATES, "explain": True, "rerank": True}
+    search = await service.search(who, {"query": question.question, **scope, **ranking})
+    answer = await service.query(who, {"query": question.question, **scope})
+    model = f"{answer.provider}/{answer.model}" if answer.provider else ""
+    return _Asked(judge(question, search, answer), model, search_ms=search.elapsed_ms, query_ms=answer.elapsed_ms)

@@ -1,0 +1,50 @@
+"""Plain text to blocks: paragraphs at blank lines, and the few lines that can only be headings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import groupby
+
+from ingest.blocks import Parsed, TextBuilder
+from ingest.sentences import COLONS, SENTENCE_MARKS
+from rag.values import Facets
+
+TITLE_CHARS = 80  # hard-wrapped prose is rarely narrower, so a first line this short is a title
+CAPITALS_CHARS = 60  # longer lines in capitals are warnings and legal text
+NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){1,3})\.?[ \t]+[A-Z].{1,70}")  # "4.2 Fees"; "4. Fees" may be a list item
+SENTENCE_ENDS = (*SENTENCE_MARKS, *COLONS, ";", ",")
+
+
+def parse_text(source: str) -> Parsed:
+    """The paragraphs of *source*, which has LF line ends."""
+    document = TextBuilder()
+    for paragraph in _paragraphs(source):
+        if not document.blocks:
+            title, paragraph = _title(paragraph)
+            document.add("heading", title, level=1)
+        level = _heading_level(paragraph)
+        document.add("heading" if level else "paragraph", paragraph, level=level)
+    parsed = document.parsed(Facets())
+    return replace(parsed, facets=Facets(title=parsed.first_heading()))
+
+
+def _paragraphs(source: str) -> list[str]:
+    lines = (line.rstrip() for line in source.split("\n"))
+    return ["\n".join(group).strip() for filled, group in groupby(lines, key=bool) if filled]
+
+
+def _title(paragraph: str) -> tuple[str, str]:
+    first, _, rest = paragraph.partition("\n")
+    if len(first) > TITLE_CHARS or first.endswith(SENTENCE_ENDS) or rest.lstrip()[:1].islower():
+        return "", paragraph
+    return first, rest
+
+
+def _heading_level(paragraph: str) -> int:
+    if "\n" in paragraph or paragraph.endswith(SENTENCE_ENDS):
+        return 0
+    if numbered := NUMBERED.fullmatch(paragraph):
+        return numbered[1].count(".") + 1
+    letters = sum(map(str.isalpha, paragraph))
+    return int(paragraph.isupper() and letters >= 4 and len(paragraph) <= CAPITALS_CHARS)

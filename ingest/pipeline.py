@@ -1,0 +1,137 @@
+"""A document's way in: parse, split, embed, and one transaction that swaps old for new."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ingest.parsers import parse
+from ingest.limits import Limits
+from ingest.splitter import split
+from rag.analysis import ANALYSER, analyse
+from rag.errors import CallerError
+from rag.protocols import Embedder
+from rag.store.documents import PreparedDocument, fingerprints, replace_documents
+from rag.store.engine import Database, TenantTx
+from rag.values import Draft, Facets, TenantId, document_id
+
+
+CHUNKER = "structure-1"  # change it with the parsers and the splitter: what is stored is then written anew
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document as it came: its id in the tenant, its bytes, and the facets that its sender states."""
+
+    external_id: str
+    data: bytes
+    content_type: str | None = None
+    facets: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a source: `done`, `unchanged`, `cancelled`, or `failed` with a reason."""
+
+    external_id: str
+    state: str
+    chunks: int = 0
+    code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    source: Source
+    fingerprint: bytes
+    facets: Facets
+    text: str
+    drafts: Sequence[Draft]
+    terms: Sequence[Sequence[str]]
+
+
+BeforeWrite = Callable[[TenantTx, Sequence[PreparedDocument]], Awaitable[bool]]
+
+
+class Pipeline:
+    """Takes sources in batches; one that cannot be read is reported and holds up no other."""
+
+    def __init__(self, database: Database, embedder: Embedder) -> None:
+        """Write to *database* with the vectors of *embedder*."""
+        self._database = database
+        self._embedder = embedder
+        self._limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
+
+    async def ingest(
+        self, tenant_id: TenantId, sources: Sequence[Source], *, before_write: BeforeWrite | None = None
+    ) -> list[Result]:
+        """One result for each source, in order; the ids are distinct.
+
+        *before_write* runs in the writing transaction and may forbid the write.
+        Raises StoreError when the database fails; nothing of the batch is then written.
+        """
+        changed, results = await self._changed(tenant_id, sources)
+        split_up: list[_Split] = []
+        for source, fingerprint in changed:
+            try:
+                split_up.append(await asyncio.to_thread(self._split, source, fingerprint))
+            except CallerError as exc:
+                results[source.external_id] = Result(source.external_id, "failed", code=exc.code, reason=exc.detail)
+        documents = await self._embed(split_up)
+        written = bool(documents) and await self._write(tenant_id, documents, before_write)
+        for document in documents:
+            state, chunks = ("done", len(document.drafts)) if written else ("cancelled", 0)
+            results[document.external_id] = Result(document.external_id, state, chunks)
+        return [results[source.external_id] for source in sources]
+
+    async def _write(
+        self, tenant_id: TenantId, documents: Sequence[PreparedDocument], before_write: BeforeWrite | None
+    ) -> bool:
+        async with self._database.tenant(tenant_id) as tx:
+            if before_write is not None and not await before_write(tx, documents):
+                return False
+            await replace_documents(tx, documents)
+        return True
+
+    async def _changed(
+        self, tenant_id: TenantId, sources: Sequence[Source]
+    ) -> tuple[list[tuple[Source, bytes]], dict[str, Result]]:
+        ids = {source.external_id: document_id(tenant_id, source.external_id) for source in sources}
+        async with self._database.tenant(tenant_id) as tx:
+            stored = await fingerprints(tx, list(ids.values()))
+        fresh = [(source, self._fingerprint(source)) for source in sources]
+        changed = [(s, f) for s, f in fresh if stored.get(ids[s.external_id]) != f]
+        same = ids.keys() - {source.external_id for source, _ in changed}
+        return changed, {name: Result(name, "unchanged") for name in same}
+
+    def _fingerprint(self, source: Source) -> bytes:
+        """A hash of all that decides what is stored, so that a new chunker writes anew and the same content does not."""
+        stated = json.dumps([source.content_type, dict(source.facets)], sort_keys=True, default=str)
+        made_by = f"{CHUNKER} {ANALYSER} {self._embedder.name}"
+        return hashlib.sha256(f"{made_by}\n{stated}\n".encode() + source.data).digest()
+
+    def _split(self, source: Source, fingerprint: bytes) -> _Split:
+        parsed = parse(source.data, name=source.external_id, content_type=source.content_type)
+        facets = replace(parsed.facets, **source.facets)  # type: ignore[arg-type]  # fields of Facets, checked at the door
+        parsed = replace(parsed, facets=facets)
+        drafts = split(parsed, count_tokens=self._embedder.count_tokens, limits=self._limits)
+        terms = [analyse(draft.indexed, facets.lang) for draft in drafts]
+        return _Split(source, fingerprint, facets, parsed.text, drafts, terms)
+
+    async def _embed(self, documents: Sequence[_Split]) -> list[PreparedDocument]:
+        texts = [draft.indexed for document in documents for draft in document.drafts]
+        # the longest first, so that no thread is left alone with one at the end
+        order = sorted(range(len(texts)), key=lambda n: -len(texts[n]))
+        sorted_vectors = await self._embedder.embed_documents([texts[n] for n in order])
+        vectors = np.empty_like(sorted_vectors)
+        vectors[order] = sorted_vectors
+        ends = np.cumsum([len(document.drafts) for document in documents])
+        return [
+            PreparedDocument(d.source.external_id, d.facets, d.fingerprint, d.text, d.drafts, rows, d.terms)
+            for d, rows in zip(documents, np.split(vectors, ends[:-1]) if documents else [], strict=True)
+        ]

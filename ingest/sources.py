@@ -1,0 +1,87 @@
+"""The documents under paths: files of a folder by their relative names, or the rows of a JSONL file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.parsers import READABLE_SUFFIXES
+from ingest.pipeline import Result, Source
+from rag.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place where a document is: `row` counts from 1 in a JSONL file."""
+
+    external_id: str
+    path: Path
+    row: int | None = None
+    text: str = ""
+
+
+def find_files(paths: Sequence[Path]) -> list[Found]:
+    """Every readable file: those of a folder named relative to it, in order; a file given by itself by its name.
+
+    Raises InvalidInput for a path that does not exist, and for paths without a readable file.
+    """
+    found: list[Found] = []
+    for path in paths:
+        if path.is_dir():
+            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in READABLE_SUFFIXES and p.is_file())
+            found += [Found(file.relative_to(path).as_posix(), file) for file in files]
+        elif path.exists():
+            found.append(Found(path.name, path))
+        else:
+            raise InvalidInput(f"{path} does not exist")
+    if not found:
+        raise InvalidInput(f"no readable file there; the kinds read are {', '.join(sorted(READABLE_SUFFIXES))}")
+    return found
+
+
+def find_rows(paths: Sequence[Path]) -> list[Found]:
+    """Every row of JSONL files with `_id`, `title`, `text` and perhaps `metadata`; blank lines are skipped."""
+    found: list[Found] = []
+    for path in paths:
+        try:
+            with path.open(encoding="utf-8") as lines:
+                found += [Found(f"{path.name}:{n}", path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
+        except (OSError, UnicodeDecodeError) as exc:
+            raise InvalidInput(f"{path} cannot be read as JSONL: {exc}") from exc
+    return found
+
+
+def load(found: Found) -> Source | Result:
+    """The document, or the failed result that says why it cannot be read."""
+    try:
+        if found.row is not None:
+            return _row(found)
+        return Source(found.external_id, found.path.read_bytes())
+    except (OSError, InvalidInput) as exc:
+        return Result(found.external_id, "failed", code="unreadable", reason=str(exc))
+
+
+def refuse_repeated(item: Source | Result, seen: set[str]) -> Source | Result:
+    """The item; a second document of the same id is a failure, not a silent replacement."""
+    if item.external_id in seen and isinstance(item, Source):
+        return Result(item.external_id, "failed", code="duplicate_id", reason="another document has this id")
+    seen.add(item.external_id)
+    return item
+
+
+def _row(found: Found) -> Source:
+    try:
+        row = json.loads(found.text)
+    except json.JSONDecodeError as exc:
+        raise InvalidInput(f"not JSON: {exc}") from exc
+    if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or not isinstance(row.get("text"), str):
+        raise InvalidInput("a row needs `_id` and `text`, both text")
+    title, metadata = row.get("title") or "", row.get("metadata") or {}
+    if not isinstance(title, str) or not isinstance(metadata, dict):
+        raise InvalidInput("`title` must be text and `metadata` an object")
+    text = row["text"] if row["text"].strip() else title
+    scalars = {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}
+    kind = row.get("content_type") or "text/plain"
+    return Source(row["_id"], text.encode(errors="surrogatepass"), kind, {"title": title, "metadata": scalars})

@@ -1,0 +1,1 @@
+"""Alembic migrations; `rag/store/schema.py` is what they lead to."""

@@ -1,0 +1,1 @@
+"""Question to cited answer, or to the honest absence of one."""

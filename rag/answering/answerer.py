@@ -1,0 +1,117 @@
+"""The whole story of a question, in the order it happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from rag.answering.abstention import support
+from rag.answering.citations import cite
+from rag.llm.extractive import find_evidence
+from rag.protocols import ChatModel, Reranker
+from rag.retrieval.expand import expand
+from rag.retrieval.retriever import Retriever
+from rag.store.engine import Database
+from rag.telemetry import Stopwatch
+from rag.values import Answer, Deadline, Passage, Principal, Prompt, Question, Reply, Retrieval, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """How much of the sources the model reads, and when they are too weak to answer from."""
+
+    min_support: float
+    section_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What an answer will be made from; no passages when they do not support one."""
+
+    retrieval: Retrieval
+    passages: tuple[Passage, ...]
+
+
+class Answerer:
+    """Answers from retrieved passages only."""
+
+    def __init__(
+        self, database: Database, *, retriever: Retriever, reranker: Reranker, chat: ChatModel, answering: Answering
+    ) -> None:
+        """Retrieve, judge the evidence, and ask *chat*."""
+        self._database = database
+        self._retriever = retriever
+        self._reranker = reranker
+        self._chat = chat
+        self._answering = answering
+
+    async def answer(self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline) -> Answer:
+        """The cited answer, or `no_evidence`."""
+        clock = Stopwatch()
+        sources = await self._sources(who, question, clock=clock, deadline=deadline)
+        if not sources.passages:
+            return _no_evidence(sources.retrieval, clock)
+        with clock.running("model"):
+            reply = await self._chat.complete(Prompt(question.text, sources.passages, max_tokens), deadline)
+        return _answer(reply, sources, clock)
+
+    async def stream(
+        self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline
+    ) -> AsyncIterator[Sequence[Passage] | str | Answer]:
+        """The passages first, then pieces of text, then the whole answer. No connection is held meanwhile."""
+        clock = Stopwatch()
+        sources = await self._sources(who, question, clock=clock, deadline=deadline)
+        yield sources.passages
+        if not sources.passages:
+            yield _no_evidence(sources.retrieval, clock)
+            return
+        with clock.running("model"):
+            async for piece in self._chat.stream(Prompt(question.text, sources.passages, max_tokens), deadline):
+                if isinstance(piece, Reply):
+                    reply = piece
+                else:
+                    yield piece
+        yield _answer(reply, sources, clock)
+
+    async def _sources(self, who: Principal, question: Question, *, clock: Stopwatch, deadline: Deadline) -> Sources:
+        retrieval = await clock.timed("retrieval", self._retriever.retrieve(who.tenant_id, question))
+        if not retrieval.hits:
+            return Sources(retrieval, ())
+        chars = self._answering.section_chars
+        passages = await clock.timed(
+            "expand", expand(self._database, who.tenant_id, retrieval.hits, section_chars=chars)
+        )
+        evidence = await clock.timed(
+            "support", find_evidence(self._reranker, question.text, passages, deadline=deadline)
+        )
+        supported = support(question.text, evidence, passages) >= self._answering.min_support
+        return Sources(retrieval, passages if supported else ())
+
+
+def _answer(reply: Reply, sources: Sources, clock: Stopwatch) -> Answer:
+    text, citations = cite(reply, sources.passages)
+    if not text.strip():
+        return replace(_no_evidence(sources.retrieval, clock), provider=reply.provider, model=reply.model)
+    return Answer(
+        status="answered",
+        text=text,
+        citations=citations,
+        provider=reply.provider,
+        model=reply.model,
+        usage=reply.usage,
+        retrieval=sources.retrieval,
+        timings_ms=clock.total(),
+    )
+
+
+def _no_evidence(retrieval: Retrieval, clock: Stopwatch) -> Answer:
+    return Answer(
+        status="no_evidence",
+        text="",
+        citations=(),
+        provider="",
+        model="",
+        usage=Usage(),
+        retrieval=retrieval,
+        timings_ms=clock.total(),
+    )

@@ -1,0 +1,1 @@
+"""HTTP: routes, what they accept and return, and how errors look."""

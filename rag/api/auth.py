@@ -1,0 +1,48 @@
+"""From the Authorization header to a principal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from rag.errors import Forbidden, Unauthenticated, UnsupportedFormat
+from rag.store.tenancy import principal_of
+from rag.values import Principal
+from rag.wiring import Services
+
+
+def services(request: Request) -> Services:
+    """What the lifespan opened."""
+    return cast("Services", request.state.services)
+
+
+ServicesDep = Annotated[Services, Depends(services)]
+
+
+def allowed(*scopes: str) -> Callable[[Request, Services], Awaitable[Principal]]:
+    """A dependency that gives the caller when its key has one of *scopes*."""
+
+    async def principal(request: Request, opened: ServicesDep) -> Principal:
+        kind, _, key = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not key.strip():
+            raise Unauthenticated
+        who = await principal_of(opened.database, key.strip())
+        if not who.scopes & {*scopes, "admin"}:
+            raise Forbidden(f"this key lacks the scope {' or '.join(scopes)}")
+        return who
+
+    return principal
+
+
+Reader = Annotated[Principal, Depends(allowed("query"))]
+Writer = Annotated[Principal, Depends(allowed("ingest"))]
+Member = Annotated[Principal, Depends(allowed("query", "ingest"))]
+
+
+def json_only(request: Request) -> None:
+    """Refuse bodies that do not say they are JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise UnsupportedFormat(f"send JSON with Content-Type: application/json, not {kind[:60] or 'none'}")

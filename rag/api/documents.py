@@ -1,0 +1,180 @@
+"""`/v1/documents`: put, list, read, delete."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rag.api.auth import Member, ServicesDep, Writer
+from rag.errors import InvalidInput, UnsupportedFormat
+from rag.retrieval.filters import parse_moment
+from rag.store.documents import StoredDocument, delete_document, get_document, list_documents
+from rag.store.jobs import Upload, enqueue
+from rag.values import Scalar
+
+router = APIRouter(prefix="/v1/documents", tags=["documents"])
+
+READABLE = ("text/markdown", "text/x-markdown", "text/plain")
+MAX_ID = 512
+PAGE = 100
+
+Text = Annotated[str, Field(max_length=1000)]
+ShortTexts = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=200)]
+
+
+class DocumentBody(BaseModel):
+    """A document in JSON; what it states comes before what the document's own front matter says."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str | None = None
+    content_base64: str | None = None
+    content_type: str = "text/markdown"
+    title: Text | None = None
+    doc_type: Text | None = None
+    source: Text | None = None
+    lang: Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")] | None = None
+    tags: ShortTexts | None = None
+    metadata: Annotated[dict[Annotated[str, Field(max_length=200)], Scalar], Field(max_length=200)] | None = None
+    acl: ShortTexts | None = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+
+
+class Accepted(BaseModel):
+    """Where to watch the upload."""
+
+    job_id: UUID
+    document_id: UUID
+
+
+class DocumentResult(BaseModel):
+    """A document; `text` only when one is asked for by its id. Spans of chunks and citations count in it."""
+
+    document_id: UUID
+    external_id: str
+    status: str
+    title: str
+    doc_type: str | None
+    source: str | None
+    lang: str
+    tags: list[str]
+    metadata: dict[str, Scalar]
+    acl: list[str]
+    valid_from: datetime | None
+    valid_to: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    chunks: int
+    text: str | None = None
+
+
+class DocumentPage(BaseModel):
+    """Documents by external id; `next` is the `after` of the following page."""
+
+    documents: list[DocumentResult]
+    next: str | None
+
+
+@router.put("/{external_id:path}", status_code=202)
+async def put_document(external_id: str, request: Request, who: Writer, services: ServicesDep) -> Accepted:
+    """Take a document's content; a worker ingests it. The old version is found until the new one is whole."""
+    upload = _upload(_checked(external_id), request.headers.get("content-type", ""), await request.body())
+    async with services.database.tenant(who.tenant_id) as tx:
+        job, document = await enqueue(tx, upload)
+    return Accepted(job_id=job, document_id=document)
+
+
+@router.get("")
+async def get_documents(
+    who: Member,
+    services: ServicesDep,
+    after: Annotated[str, Query(max_length=MAX_ID)] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> DocumentPage:
+    """A page of the tenant's documents that the caller may see."""
+    async with services.database.tenant(who.tenant_id) as tx:
+        found = await list_documents(tx, who.groups, after=_checked(after) if after else "", limit=limit)
+    listed = [_result(document) for document in found]
+    return DocumentPage(documents=listed, next=found[-1].external_id if len(found) == limit else None)
+
+
+@router.get("/{external_id:path}")
+async def get_one(external_id: str, who: Member, services: ServicesDep) -> DocumentResult:
+    """A document with the text that spans count in."""
+    async with services.database.tenant(who.tenant_id) as tx:
+        return _result(await get_document(tx, _checked(external_id), who.groups))
+
+
+@router.delete("/{external_id:path}", status_code=204)
+async def delete_one(external_id: str, who: Writer, services: ServicesDep) -> Response:
+    """Delete a document: gone from both legs when this returns."""
+    async with services.database.tenant(who.tenant_id) as tx:
+        await delete_document(tx, _checked(external_id))
+    return Response(status_code=204)
+
+
+def _result(document: StoredDocument) -> DocumentResult:
+    fields = {name: getattr(document, name) for name in DocumentResult.model_fields if name != "status"}
+    return DocumentResult(status="ready", **fields)
+
+
+def _checked(external_id: str) -> str:
+    if not external_id.strip() or len(external_id) > MAX_ID or not _clean(external_id):
+        raise InvalidInput(f"external_id: 1 to {MAX_ID} characters, without NUL or lone surrogates")
+    return external_id
+
+
+def _upload(external_id: str, content_type: str, body: bytes) -> Upload:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return _from_json(external_id, body)
+    return Upload(external_id, _readable(kind), {}, _content(body))
+
+
+def _from_json(external_id: str, body: bytes) -> Upload:
+    try:
+        document = DocumentBody.model_validate_json(body)
+    except ValidationError as exc:
+        faults = [f"{'.'.join(str(step) for step in e['loc']) or 'body'}: {e['msg']}" for e in exc.errors()[:5]]
+        raise InvalidInput("; ".join(faults)) from exc
+    given = document.model_dump(exclude={"text", "content_base64", "content_type"}, exclude_none=True)
+    for name in ("valid_from", "valid_to"):
+        if name in given:
+            given[name] = parse_moment(given[name], name).isoformat()
+    if not _clean(repr(given.values())) or "\\x00" in repr(given):
+        raise InvalidInput("a field has a NUL or a lone surrogate, which no text has")
+    return Upload(external_id, _readable(document.content_type), given, _content(_bytes(document)))
+
+
+def _bytes(document: DocumentBody) -> bytes:
+    if (document.text is None) == (document.content_base64 is None):
+        raise InvalidInput("give the content once: as `text`, or as `content_base64`")
+    if document.text is not None:
+        return document.text.encode(errors="surrogatepass")
+    try:
+        return base64.b64decode(document.content_base64 or "", validate=True)
+    except binascii.Error as exc:
+        raise InvalidInput("content_base64: not base64") from exc
+
+
+def _content(body: bytes) -> bytes:
+    if not body.strip():
+        raise InvalidInput("the document is empty")
+    return body
+
+
+def _readable(kind: str) -> str:
+    if kind not in READABLE:
+        raise UnsupportedFormat(f"content type {kind[:60] or 'none'} is not read; send {' or '.join(READABLE)}")
+    return kind
+
+
+def _clean(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)

@@ -1,0 +1,58 @@
+"""`/v1/jobs`: how an upload goes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from rag.api.auth import ServicesDep, Writer
+from rag.store.jobs import Job, cancel_job, get_job
+
+router = APIRouter(prefix="/v1/jobs", tags=["documents"])
+
+
+class JobError(BaseModel):
+    """Why a job failed, or why it waits for another attempt."""
+
+    code: str
+    detail: str
+
+
+class JobResult(BaseModel):
+    """A job's state."""
+
+    job_id: UUID
+    document_id: UUID
+    external_id: str
+    state: str
+    stage: str
+    attempts: int
+    chunks: int | None
+    unchanged: str | None
+    error: JobError | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@router.get("/{job_id}")
+async def get_one(job_id: UUID, who: Writer, services: ServicesDep) -> JobResult:
+    """The job's stage, counts, and error with its cause."""
+    async with services.database.tenant(who.tenant_id) as tx:
+        return _result(await get_job(tx, job_id))
+
+
+@router.post("/{job_id}/cancel")
+async def post_cancel(job_id: UUID, who: Writer, services: ServicesDep) -> JobResult:
+    """Cancel the job: nothing of it is written any more."""
+    async with services.database.tenant(who.tenant_id) as tx:
+        return _result(await cancel_job(tx, job_id))
+
+
+def _result(job: Job) -> JobResult:
+    error = JobError(code=job.error_code, detail=job.error_detail or "") if job.error_code else None
+    fields = {name: getattr(job, name) for name in JobResult.model_fields if name != "error"}
+    return JobResult(error=error, **fields)

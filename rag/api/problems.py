@@ -1,0 +1,90 @@
+"""Every error as `application/problem+json` with a stable code; nothing of the request is echoed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from rag import errors
+from rag.telemetry import log, request_id
+
+STATUS: Mapping[type[errors.RagError], int] = {
+    errors.RagError: 500,
+    errors.CallerError: 400,
+    errors.InvalidInput: 422,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.TooLarge: 413,
+    errors.UnsupportedFormat: 415,
+    errors.StoreError: 500,
+    errors.StoreUnavailable: 503,
+    errors.ModelMissing: 503,
+    errors.UpstreamError: 502,
+    errors.SetupError: 500,
+    errors.DeadlineExceeded: 504,
+}
+RETRY_AFTER_S = "2"  # a database that restarts is back by then
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def status_of(error: errors.RagError) -> int:
+    """The HTTP status of an error: its class's, or that of the nearest class above."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def problem_body(status: int, *, code: str, detail: str) -> dict[str, object]:
+    """The body of a problem, for a response or a stream's `error` event."""
+    return {"type": "about:blank", "status": status, "code": code, "detail": detail, "request_id": request_id.get()}
+
+
+def problem_of(error: errors.RagError) -> dict[str, object]:
+    """The body for one of our errors; inner faults say nothing of themselves to the caller."""
+    status = status_of(error)
+    hidden = status == 500  # noqa: PLR2004 - the one status for "our fault"
+    return problem_body(status, code=error.code, detail="the service failed; see its log" if hidden else error.detail)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Turn every exception of the routes into a problem."""
+
+    @app.exception_handler(errors.RagError)
+    async def rag_error(_: Request, exc: errors.RagError) -> JSONResponse:
+        status = status_of(exc)
+        if status >= 500:  # noqa: PLR2004 - server faults
+            log.error("request failed", code=exc.code, detail=exc.detail, cause=repr(exc.__cause__))
+        return _response(problem_of(exc), status)
+
+    @app.exception_handler(RequestValidationError)
+    async def not_valid(_: Request, exc: RequestValidationError) -> JSONResponse:
+        return _response(problem_body(422, code="invalid_request", detail=_faults(exc)), 422)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, exc: HTTPException) -> JSONResponse:
+        code = _HTTP_CODES.get(exc.status_code, "bad_request")
+        return _response(problem_body(exc.status_code, code=code, detail=exc.detail), exc.status_code)
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, exc: Exception) -> JSONResponse:
+        log.error("unforeseen", exc_info=exc)
+        return _response(problem_body(500, code="internal", detail="the service failed; see its log"), 500)
+
+
+def _response(body: dict[str, object], status: int) -> JSONResponse:
+    headers = {"X-Request-ID": request_id.get()}
+    if status == 401:  # noqa: PLR2004 - the status that asks for it
+        headers["WWW-Authenticate"] = "Bearer"
+    if status == 503:  # noqa: PLR2004 - the status that passes
+        headers["Retry-After"] = RETRY_AFTER_S
+    return JSONResponse(body, status, headers=headers, media_type="application/problem+json")
+
+
+def _faults(exc: RequestValidationError) -> str:
+    """Where and what, without the values: they may be huge, private, or not encodable."""
+    faults = [f"{'.'.join(str(step) for step in e['loc'])}: {e['msg']}" for e in exc.errors()[:5]]
+    return "; ".join(faults).encode(errors="replace").decode()[:1000]

@@ -1,0 +1,230 @@
+"""Bodies that come in and go out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rag.errors import InvalidInput, TooLarge
+from rag.retrieval.filters import parse_filter, parse_moment
+from rag.settings import Settings
+from rag.values import Answer, Hit, Passage, Principal, Question, Ranked, Retrieval, Scope
+
+MAX_TOP_K = 100  # every candidate that both legs can bring
+
+
+class Strict(BaseModel):
+    """A body without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchBody(Strict):
+    """A search."""
+
+    query: str
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, strict=True)] = 6
+    filters: dict[str, object] | None = None
+    as_of: str | None = None
+    rerank: Annotated[bool, Field(strict=True)] = True
+    explain: Annotated[bool, Field(strict=True)] = False
+
+    def question(self, who: Principal, settings: Settings) -> Question:
+        """The question that *who* asks.
+
+        Raises InvalidInput or TooLarge for text that cannot be searched.
+        """
+        as_of = parse_moment(self.as_of, "as_of") if self.as_of is not None else datetime.now(UTC)
+        scope = Scope(who.groups, as_of, parse_filter(self.filters))
+        return Question(searchable(self.query, settings.max_query_chars), scope, self.top_k, self.rerank)
+
+
+class QueryBody(SearchBody):
+    """A question to be answered."""
+
+    stream: Annotated[bool, Field(strict=True)] = False
+    max_tokens: Annotated[int, Field(ge=1, le=8192, strict=True)] = 512
+
+
+class RankBody(BaseModel):
+    """A place in one list."""
+
+    rank: int
+    score: float
+
+
+class HitBody(BaseModel):
+    """A chunk that was found; `text` is the document's text[start:end]."""
+
+    chunk_id: str
+    document_id: str
+    external_id: str
+    title: str
+    breadcrumb: list[str]
+    text: str
+    start: int
+    end: int
+    score: float
+    ranks: dict[str, RankBody | None] | None = None
+
+
+class SearchResult(BaseModel):
+    """The ranked chunks."""
+
+    hits: list[HitBody]
+    complete: bool
+    index_version: int
+    timings_ms: dict[str, float]
+    rerank: Literal["full", "partial", "skipped"]
+    request_id: str
+
+
+class CitationBody(BaseModel):
+    """Where a claim stands; `quote` is the document's text[start:end]."""
+
+    n: int
+    chunk_id: str
+    document_id: str
+    external_id: str
+    start: int
+    end: int
+    quote: str
+
+
+class UsageBody(BaseModel):
+    """Tokens of the model call; null where the provider does not say."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+class QueryResult(BaseModel):
+    """The answer with its citations."""
+
+    status: Literal["answered", "no_evidence", "degraded"]
+    answer: str
+    citations: list[CitationBody]
+    provider: str
+    model: str
+    usage: UsageBody
+    cache: Literal["miss", "hit", "off"]
+    timings_ms: dict[str, float]
+    index_version: int
+    request_id: str
+
+
+class SourceBody(BaseModel):
+    """A passage that the answer may cite as [n]."""
+
+    n: int
+    chunk_id: str
+    document_id: str
+    external_id: str
+    title: str
+    breadcrumb: list[str]
+    start: int
+    end: int
+
+
+def searchable(text: str, max_chars: int) -> str:
+    """The question's text.
+
+    Raises InvalidInput for one without content or with characters that no text has, TooLarge for one over the limit.
+    """
+    if len(text) > max_chars:
+        raise TooLarge(f"query: {len(text)} characters, the limit is {max_chars} (RAG_MAX_QUERY_CHARS)")
+    if not text.strip():
+        raise InvalidInput("query: it is empty; ask something")
+    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+        raise InvalidInput("query: it has a NUL or a lone surrogate, which no text has")
+    return text
+
+
+def search_result(retrieval: Retrieval, *, explain: bool, request_id: str) -> SearchResult:
+    """The body of a search."""
+    return SearchResult(
+        hits=[_hit(hit, explain=explain) for hit in retrieval.hits],
+        complete=retrieval.complete,
+        index_version=retrieval.index_version,
+        timings_ms=retrieval.timings_ms,
+        rerank=retrieval.rerank,
+        request_id=request_id,
+    )
+
+
+def query_result(answer: Answer, request_id: str) -> QueryResult:
+    """The body of an answer."""
+    stages = {f"retrieval.{k}": v for k, v in answer.retrieval.timings_ms.items()}
+    return QueryResult(
+        status=answer.status,
+        answer=answer.text,
+        citations=[
+            CitationBody(
+                n=c.n,
+                chunk_id=str(c.chunk_id),
+                document_id=str(c.document_id),
+                external_id=c.external_id,
+                start=c.start,
+                end=c.end,
+                quote=c.quote,
+            )
+            for c in answer.citations
+        ],
+        provider=answer.provider,
+        model=answer.model,
+        usage=UsageBody(input_tokens=answer.usage.input_tokens, output_tokens=answer.usage.output_tokens),
+        cache="off",
+        timings_ms={**stages, **answer.timings_ms},
+        index_version=answer.retrieval.index_version,
+        request_id=request_id,
+    )
+
+
+def sources(passages: Sequence[Passage]) -> list[SourceBody]:
+    """The passages as a stream's first event lists them."""
+    return [
+        SourceBody(
+            n=p.n,
+            chunk_id=str(p.chunk.chunk_id),
+            document_id=str(p.chunk.document_id),
+            external_id=p.chunk.external_id,
+            title=p.chunk.title,
+            breadcrumb=list(p.chunk.breadcrumb),
+            start=p.start,
+            end=p.start + len(p.text),
+        )
+        for p in passages
+    ]
+
+
+def _hit(hit: Hit, *, explain: bool) -> HitBody:
+    chunk = hit.chunk
+    return HitBody(
+        chunk_id=str(chunk.chunk_id),
+        document_id=str(chunk.document_id),
+        external_id=chunk.external_id,
+        title=chunk.title,
+        breadcrumb=list(chunk.breadcrumb),
+        text=chunk.text,
+        start=chunk.start,
+        end=chunk.end,
+        score=hit.score,
+        ranks=_ranks(hit) if explain else None,
+    )
+
+
+def _ranks(hit: Hit) -> dict[str, RankBody | None]:
+    reranked = hit.rerank_rank is not None and hit.rerank_score is not None
+    return {
+        "dense": _rank(hit.dense),
+        "lexical": _rank(hit.lexical),
+        "fused": RankBody(rank=hit.fused_rank, score=hit.fused_score),
+        "rerank": RankBody(rank=hit.rerank_rank or 0, score=hit.rerank_score or 0.0) if reranked else None,
+    }
+
+
+def _rank(ranked: Ranked | None) -> RankBody | None:
+    return RankBody(rank=ranked.rank, score=ranked.score) if ranked else None

@@ -1,0 +1,1 @@
+"""Turning text into numbers: embedders and cross-encoders."""

@@ -1,0 +1,41 @@
+"""A cross-encoder that remembers: a question asked again, or answered after a search, costs nothing."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from rag.protocols import Reranker
+from rag.values import Deadline
+
+REMEMBERED = 50_000  # pair scores, about 8 MB
+
+
+class RememberingReranker:
+    """Another reranker's scores, each pair computed once."""
+
+    def __init__(self, model: Reranker, size: int = REMEMBERED) -> None:
+        """Ask *model*, and keep its latest *size* scores."""
+        self.name = model.name
+        self._model = model
+        self._scores: OrderedDict[bytes, float] = OrderedDict()
+        self._size = size
+
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+        """One logit for each text in order, None where the model gave none."""
+        pairs = [_digest(query, text) for text in texts]
+        scores = [self._scores.get(pair) for pair in pairs]
+        missing = [n for n, score in enumerate(scores) if score is None]
+        fresh = await self._model.score(query, [texts[n] for n in missing], deadline) if missing else []
+        for n, score in zip(missing, fresh, strict=True):
+            scores[n] = score
+            if score is not None:
+                self._scores[pairs[n]] = score
+        while len(self._scores) > self._size:
+            self._scores.popitem(last=False)
+        return scores
+
+
+def _digest(query: str, text: str) -> bytes:
+    return blake2b(f"{len(query)}\n{query}{text}".encode(errors="surrogatepass"), digest_size=16).digest()

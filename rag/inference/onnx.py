@@ -1,0 +1,120 @@
+"""The default embedder and cross-encoder: int8 ONNX models on the CPU.
+
+Each text is run alone. These weights are quantised dynamically, with one scale for a whole batch, so a text's
+vector would depend on its neighbours; single-threaded runs side by side are as fast as batches (decision 0003).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from rag.errors import ModelMissing
+from rag.protocols import Vectors
+from rag.values import Deadline
+
+QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # bge v1.5 was trained with it
+MAX_TOKENS = 512  # the position embeddings of both models
+MAX_QUERY_TOKENS = 128  # of a pair: a long question may not crowd out the text it is compared with
+MAX_PAIR_TOKENS = 320  # longer chunks change the order little and cost twice as much
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+class OnnxEmbedder:
+    """bge-small-en-v1.5: CLS pooling, unit vectors of 384 numbers."""
+
+    name = "bge-small-en-v1.5-int8"
+    dims = 384
+    max_tokens = MAX_TOKENS
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        """Load the model in *folder*; *threads* texts are embedded at a time."""
+        self._session, self._tokenizer = _load(folder)
+        self._documents = ThreadPoolExecutor(threads, thread_name_prefix="embed")
+        self._queries = ThreadPoolExecutor(1, thread_name_prefix="embed-query")  # never behind a batch
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The tokens of each text, [CLS] and [SEP] included."""
+        return [len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """One unit vector for each text; what lies beyond 512 tokens is not read."""
+        if not texts:
+            return np.zeros((0, self.dims), dtype=np.float32)
+        return np.stack(await _each(self._documents, self._embed, texts))
+
+    async def embed_query(self, text: str) -> Vectors:
+        """The unit vector of a question."""
+        [vector] = await _each(self._queries, self._embed, [QUERY_PREFIX + text])
+        return vector
+
+    def _embed(self, text: str) -> Vectors:
+        ids = _cut(self._tokenizer.encode(text).ids, MAX_TOKENS)
+        hidden = self._session.run(None, _feed(ids, pair_at=len(ids)))[0]
+        vector = np.asarray(hidden[0, 0], dtype=np.float32)
+        return vector / np.linalg.norm(vector)
+
+
+class OnnxReranker:
+    """ms-marco-MiniLM-L-12-v2: one relevance logit for a question and a text."""
+
+    name = "ms-marco-MiniLM-L-12-v2-int8"
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        """Load the model in *folder*; *threads* pairs are scored at a time."""
+        self._session, self._tokenizer = _load(folder)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rerank")
+
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+        """One logit for each text in order; None for a blank text, and for those the deadline left out."""
+        question = _cut(self._tokenizer.encode(query).ids, MAX_QUERY_TOKENS)
+
+        def one(text: str) -> float | None:
+            if not text.strip() or deadline.remaining_s() == 0:
+                return None
+            ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+            room = MAX_PAIR_TOKENS - len(question) - 1
+            pair = question + ids[:room] + question[-1:]  # the last id of the question is [SEP]
+            return float(self._session.run(None, _feed(pair, pair_at=len(question)))[0][0, 0])
+
+        return await _each(self._pool, one, texts)
+
+
+async def _each(pool: ThreadPoolExecutor, work: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
+    loop = asyncio.get_running_loop()
+    return list(await asyncio.gather(*(loop.run_in_executor(pool, work, item) for item in items)))
+
+
+def _load(folder: Path) -> tuple[onnxruntime.InferenceSession, Tokenizer]:
+    model, vocabulary = folder / "model.onnx", folder / "tokenizer.json"
+    for file in (model, vocabulary):
+        if not file.is_file():
+            raise ModelMissing(f"{file} is missing; run `rag models pull`")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    tokenizer = Tokenizer.from_file(str(vocabulary))
+    tokenizer.no_padding()  # both files carry a fixed padding to 512
+    tokenizer.no_truncation()
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]), tokenizer
+
+
+def _cut(ids: list[int], size: int) -> list[int]:
+    """At most *size* ids, the last one kept: it is [SEP]."""
+    return ids if len(ids) <= size else [*ids[: size - 1], ids[-1]]
+
+
+def _feed(ids: list[int], *, pair_at: int) -> dict[str, NDArray[np.int64]]:
+    row = np.array([ids], dtype=np.int64)
+    kinds = np.zeros_like(row)
+    kinds[0, pair_at:] = 1
+    return {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": kinds}

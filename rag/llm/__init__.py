@@ -1,0 +1,1 @@
+"""Chat models: what turns a prompt with sources into a reply."""

@@ -1,0 +1,84 @@
+"""The chat model without a network: the sentences of the sources that best answer, each marked with its source."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from rag.protocols import Reranker
+from rag.sentences import sentences
+from rag.values import Deadline, Passage, Prompt, Reply, Usage
+
+MAX_SENTENCES = 3
+MARGIN = 2.0  # logits below the best sentence at which another still says something about the question
+MIN_CHARS = 12  # shorter pieces are list marks and stray headings
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A sentence of a passage and the cross-encoder's logit for it; `start` counts in the passage's text."""
+
+    n: int
+    start: int
+    text: str
+    score: float
+
+
+async def find_evidence(
+    reranker: Reranker, question: str, passages: Sequence[Passage], *, deadline: Deadline
+) -> list[Evidence]:
+    """The sentences of *passages*, best first, as far as the deadline lets them be scored."""
+    found = [
+        (passage, start, text)
+        for passage in passages
+        for start, text in sentences(passage.text)
+        if len(text) >= MIN_CHARS
+    ]
+    scores = await reranker.score(question, [_in_context(passage, text) for passage, _, text in found], deadline)
+    evidence = [
+        Evidence(passage.n, start, text, score)
+        for (passage, start, text), score in zip(found, scores, strict=True)
+        if score is not None
+    ]
+    return sorted(evidence, key=lambda e: (-e.score, e.n, e.start))
+
+
+class ExtractiveModel:
+    """Answers only in the sources' own words, so it can be wrong about relevance but never about a quote."""
+
+    provider = "extractive"
+
+    def __init__(self, reranker: Reranker) -> None:
+        """Choose sentences by *reranker*."""
+        self._reranker = reranker
+
+    async def complete(self, prompt: Prompt, deadline: Deadline) -> Reply:
+        """Up to three sentences in the order of the sources; empty when there are none."""
+        evidence = await find_evidence(self._reranker, prompt.question, prompt.passages, deadline=deadline)
+        text = " ".join(f"{e.text} [{e.n}]" for e in _chosen(evidence, prompt.max_tokens))
+        return Reply(text, self.provider, self._reranker.name, Usage(input_tokens=0, output_tokens=0))
+
+    async def stream(self, prompt: Prompt, deadline: Deadline) -> AsyncIterator[str | Reply]:
+        """The reply in pieces of a word, then whole."""
+        reply = await self.complete(prompt, deadline)
+        for n, word in enumerate(reply.text.split(" ")):
+            yield word if n == 0 else " " + word
+        yield reply
+
+
+def _chosen(evidence: Sequence[Evidence], max_tokens: int) -> list[Evidence]:
+    chosen: list[Evidence] = []
+    budget = max_tokens * 4  # characters; the sentences are English to four characters a token
+    for e in evidence:
+        if len(chosen) == MAX_SENTENCES or (chosen and e.score < evidence[0].score - MARGIN):
+            break
+        if any(e.text == other.text for other in chosen) or (chosen and len(e.text) > budget):
+            continue
+        chosen.append(e)
+        budget -= len(e.text)
+    return sorted(chosen, key=lambda e: (e.n, e.start))
+
+
+def _in_context(passage: Passage, text: str) -> str:
+    """A sentence alone has lost its subject; the headings above it usually name it."""
+    return f"{' > '.join(passage.chunk.breadcrumb)}\n{text}"

@@ -1,0 +1,56 @@
+"""Every seam of the service on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag.values import Deadline, LegResult, Prompt, Question, Reply, TenantId
+
+Vectors = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Text to unit vectors."""
+
+    name: str
+    dims: int
+    max_tokens: int
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The tokens the model would read of each text, its own marks included, before any cut."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """One L2-normalised row for each text, shape (len(texts), dims)."""
+
+    async def embed_query(self, text: str) -> Vectors:
+        """The question's vector, shape (dims,)."""
+
+
+class Reranker(Protocol):
+    """A question and texts to relevance logits."""
+
+    name: str
+
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+        """One logit for each text, in the order given; None where the deadline came first."""
+
+
+class ChatModel(Protocol):
+    """A prompt with sources to an answer that marks them."""
+
+    async def complete(self, prompt: Prompt, deadline: Deadline) -> Reply:
+        """The whole reply."""
+
+    def stream(self, prompt: Prompt, deadline: Deadline) -> AsyncIterator[str | Reply]:
+        """Pieces of text as they come, then the whole Reply as the last item."""
+
+
+class Leg(Protocol):
+    """One way to find candidates."""
+
+    async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
+        """The best *depth* chunks in the question's scope: always min(depth, matching) when complete."""

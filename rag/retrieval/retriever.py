@@ -1,0 +1,105 @@
+"""The path of a search: both legs at once, fused, checked, reranked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rag.protocols import Leg, Reranker
+from rag.retrieval.fusion import rrf
+from rag.retrieval.rerank import blend, by_logit, score
+from rag.store.engine import Database
+from rag.store.search import load_chunks, tenant_state
+from rag.telemetry import Stopwatch
+from rag.values import Chunk, ChunkId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId
+
+DEPTH = 50  # of each leg; recall@50 is what the rest can work with
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The weights of the ranking, and how much of it the cross-encoder does."""
+
+    rerank_top: int
+    rerank_deadline_s: float
+    rerank_weight: float
+    fused_weight: float
+    dense_weight: float = 1.0
+    lexical_weight: float = 1.0
+
+
+class Retriever:
+    """Ranked chunks for a question."""
+
+    def __init__(self, database: Database, *, dense: Leg, lexical: Leg, reranker: Reranker, ranking: Ranking) -> None:
+        """Search *database* by both legs."""
+        self._database = database
+        self._dense = dense
+        self._lexical = lexical
+        self._reranker = reranker
+        self._ranking = ranking
+
+    async def retrieve(self, tenant_id: TenantId, question: Question) -> Retrieval:
+        """The best `top_k` chunks; the order does not depend on `top_k`."""
+        clock = Stopwatch()
+        dense, lexical = await asyncio.gather(
+            clock.timed("dense", self._dense(tenant_id, question, DEPTH)),
+            clock.timed("lexical", self._lexical(tenant_id, question, DEPTH)),
+        )
+        fused = self._fuse(dense, lexical)
+        with clock.running("load"):
+            async with self._database.tenant(tenant_id) as tx:
+                version = (await tenant_state(tx)).index_version
+                chunks = await load_chunks(tx, question.scope, list(fused))
+        fused = {chunk: s for chunk, s in fused.items() if chunk in chunks}  # the rest were deleted meanwhile
+        with clock.running("rerank"):
+            logits, how = await self._rerank(question, [chunks[chunk] for chunk in fused])
+        return Retrieval(
+            hits=tuple(self._hits(fused, chunks, logits, legs=(dense, lexical))[: question.top_k]),
+            complete=dense.complete and lexical.complete,
+            rerank=how,
+            index_version=version,
+            timings_ms=clock.total(),
+        )
+
+    def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ChunkId, float]:
+        rankings = [[ranked.chunk_id for ranked in leg.ranked] for leg in (dense, lexical)]
+        return dict(rrf(rankings, weights=[self._ranking.dense_weight, self._ranking.lexical_weight]))
+
+    async def _rerank(self, question: Question, chunks: Sequence[Chunk]) -> tuple[dict[ChunkId, float], RerankState]:
+        candidates = chunks[: self._ranking.rerank_top]
+        if not question.rerank or not candidates:
+            return {}, "skipped"
+        deadline = Deadline.after(self._ranking.rerank_deadline_s)
+        return await score(self._reranker, question.text, candidates, deadline=deadline)
+
+    def _hits(
+        self,
+        fused: dict[ChunkId, float],
+        chunks: dict[ChunkId, Chunk],
+        logits: dict[ChunkId, float],
+        *,
+        legs: tuple[LegResult, LegResult],
+    ) -> list[Hit]:
+        dense, lexical = ({ranked.chunk_id: ranked for ranked in leg.ranked} for leg in legs)
+        fused_at = {chunk: rank for rank, chunk in enumerate(fused, 1)}
+        reranked = by_logit(list(fused), logits)
+        reranked_at = {chunk: rank for rank, chunk in enumerate(reranked, 1)}
+        order = list(fused.items())
+        if reranked:
+            weights = {"fused_weight": self._ranking.fused_weight, "rerank_weight": self._ranking.rerank_weight}
+            order = blend(list(fused), reranked, **weights)
+        return [
+            Hit(
+                chunk=chunks[chunk],
+                score=final,
+                fused_rank=fused_at[chunk],
+                fused_score=fused[chunk],
+                dense=dense.get(chunk),
+                lexical=lexical.get(chunk),
+                rerank_rank=reranked_at.get(chunk),
+                rerank_score=logits.get(chunk),
+            )
+            for chunk, final in order
+        ]

@@ -1,0 +1,34 @@
+"""Sentences and their places: the splitter cuts at them, answers are made of them, citations point at them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# the lookbehind and the possessive repeats keep a long row of dots linear
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"')\]”’»]*+\s+|[。！？]++[」』”’）]*+\s*+")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|ca|approx|resp|incl|Dr|Mr|Mrs|Ms|Prof|Sr|Jr|St|No|Nos|Fig|Figs|Eq|Sec|Ch|Vol|pp?|"
+    r"Inc|Ltd|Co|Corp|Art|Abs|Nr|bzw|z\.B|d\.h|U\.S|U\.K)|\b[A-Z]|^\W*\d+)\.$"
+)
+# A line of its own: after a blank line, or a list item, or a table row. Other line ends are only wrapped text.
+_LINE = re.compile(r"\n\s*\n\s*|\n(?=\s*(?:[-*•]|\d+[.)])\s)|\n(?=[^:;\n]{1,60}: )")
+
+
+def sentence_starts(text: str) -> Iterator[int]:
+    """Starts of sentences but the first; abbreviations, initials and decimals end none, nor does a mark before
+    lower case."""
+    for end in _END.finditer(text):
+        mark_only = end[0].strip() == "."
+        if mark_only and _ABBREVIATION.search(text, max(0, end.start() - 12), end.start() + 1):
+            continue
+        if end.end() < len(text) and not (mark_only and text[end.end()].islower()):
+            yield end.end()
+
+
+def sentences(text: str) -> Iterator[tuple[int, str]]:
+    """The sentences, list items and table rows of *text* with their starts, white space around them left out."""
+    starts = sorted({0, *sentence_starts(text), *(match.end() for match in _LINE.finditer(text))})
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        if piece := text[start:end].strip():
+            yield start + text[start:end].index(piece), piece

@@ -1,0 +1,90 @@
+"""Settings, read once at an entry point and passed down; the one reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from rag.errors import SetupError
+
+PREFIX = "RAG_"
+
+
+class Settings(BaseSettings):
+    """Every setting of the service. Each is an environment variable `RAG_<NAME>`, but for DATABASE_URL."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    home: Path = Field(Path(".rag"), description="where data, models and the embedded database live")
+    database_url: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("DATABASE_URL", "database_url"),
+        description="PostgreSQL >= 16 with pgvector >= 0.8.4; unset starts the embedded one",
+    )
+    migration_database_url: SecretStr | None = Field(
+        None, description="the owner's connection for migrations, if it is not DATABASE_URL"
+    )
+    models_dir: Path | None = Field(None, description="the model files; by default RAG_HOME/models")
+    host: str = Field("127.0.0.1", description="the address `rag serve` listens on")
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(8080, description="the port `rag serve` listens on")
+    log_level: str = Field("info", description="debug, info, warning or error")
+
+    pool_size: Annotated[int, Field(ge=1, le=100)] = Field(8, description="database connections of one process")
+    pool_timeout_s: Annotated[float, Field(gt=0)] = Field(5.0, description="wait for a free connection, then 503")
+    threads: Annotated[int, Field(ge=0, le=256)] = Field(0, description="inference threads; 0 takes one for each core")
+
+    max_body_bytes: Annotated[int, Field(ge=1024)] = Field(20 * 1024 * 1024, description="largest request body")
+    max_query_chars: Annotated[int, Field(ge=1)] = Field(4000, description="longest question")
+
+    exact_below: Annotated[int, Field(ge=0)] = Field(
+        10_000, description="matching chunks up to which the dense leg scans exactly instead of using HNSW"
+    )
+    rerank_top: Annotated[int, Field(ge=0, le=100)] = Field(50, description="fused candidates the cross-encoder reads")
+    rerank_deadline_s: Annotated[float, Field(ge=0)] = Field(
+        3.0, description="time for the cross-encoder; the rest keep their fused order"
+    )
+    rerank_weight: Annotated[float, Field(ge=0)] = Field(1.0, description="weight of the reranked order in the blend")
+    fused_weight: Annotated[float, Field(ge=0)] = Field(2.0, description="weight of the fused order in the blend")
+
+    answer_min_support: float = Field(0.5, description="least support, 0 to 1, below which the answer is no_evidence")
+    section_chars: Annotated[int, Field(ge=200)] = Field(
+        1600, description="characters of the parent section given to the model around a hit"
+    )
+    request_timeout_s: Annotated[float, Field(gt=0)] = Field(30.0, description="deadline of one query")
+
+    @field_validator("log_level")
+    @classmethod
+    def _known_level(cls, value: str) -> str:
+        if value.lower() not in {"debug", "info", "warning", "error"}:
+            raise ValueError("must be debug, info, warning or error")
+        return value.lower()
+
+    @property
+    def models(self) -> Path:
+        """The folder of the model files."""
+        return self.models_dir or self.home / "models"
+
+    @property
+    def inference_threads(self) -> int:
+        """The number of inference threads, at least one."""
+        return self.threads or os.cpu_count() or 1
+
+
+def load_settings() -> Settings:
+    """The settings of this process.
+
+    Raises SetupError naming each variable that is unknown or has a wrong value.
+    """
+    known = {PREFIX + name.upper() for name in Settings.model_fields if name != "database_url"}
+    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    if unknown:
+        raise SetupError(f"unknown setting {', '.join(unknown)}; the README lists the settings")
+    try:
+        return Settings()
+    except ValidationError as exc:
+        faults = "; ".join(f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in exc.errors())
+        raise SetupError(f"wrong setting: {faults}") from exc

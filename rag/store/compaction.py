@@ -1,0 +1,51 @@
+"""Merging small posting blocks and dropping the ordinals of deleted chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+
+from rag.store.engine import TenantTx
+from rag.store.postings import merge, read
+from rag.store.search import tenant_state
+
+RANGE_ROWS = 20_000  # posting rows read at a time: about 30 MB
+DEAD_SHARE = 5  # compact when a fifth of the postings' chunks is dead,
+FRAGMENTS = 4  # or when a term's postings lie in more blocks than this on average
+
+
+async def compact_if_due(tx: TenantTx) -> bool:
+    """Whether the tenant's postings were fragmented or dead enough to be compacted."""
+    state = await tenant_state(tx)
+    rows, terms = (await tx.fetch("posting_rows"))[0]
+    due = state.dead * DEAD_SHARE > state.posted or rows > FRAGMENTS * terms
+    if due:
+        await compact(tx)
+    return due
+
+
+async def compact(tx: TenantTx) -> None:
+    """Rewrite the tenant's postings without dead ordinals and in full blocks; scores then use live counts."""
+    if not await tx.fetch("lock_tenant"):
+        return
+    state = await tenant_state(tx)
+    live = np.zeros(state.next_ord, dtype=np.bool_)
+    ords = [row[0] for row in await tx.fetch("live_ords")]
+    live[ords] = True
+    rows = (await tx.fetch("posting_rows"))[0][0]
+    for low, high in _ranges(rows // RANGE_ROWS + 1):
+        blocks = [read(*row) for row in await tx.fetch("all_postings", low=low, high=high)]
+        merged = [
+            block for _, of_term in groupby(blocks, key=lambda block: block.term) for block in merge(list(of_term), live)
+        ]
+        await tx.run("delete_postings", low=low, high=high)
+        await tx.run_many("insert_posting", [block.row() for block in merged])
+    await tx.run("compacted", live=len(ords))
+
+
+def _ranges(parts: int) -> Iterator[tuple[int, int]]:
+    """The 64-bit term ids in *parts* ranges: hashes spread evenly, so the ranges hold about as many rows each."""
+    edges = [-(2**63) + (2**64 * n) // parts for n in range(parts + 1)]
+    return ((low, high - 1) for low, high in zip(edges, edges[1:], strict=False))

@@ -1,0 +1,157 @@
+"""Connections: a pool in the service's role, and the two doors to it, one tenant's and the worker's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+from psycopg import sql
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from sqlalchemy import ClauseElement
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+
+from rag.errors import StoreError, StoreUnavailable
+from rag.store.schema import APP_ROLE, WORKER_ROLE
+from rag.store.statements import statements
+from rag.values import TenantId
+
+Connection = psycopg.AsyncConnection[TupleRow]
+_DIALECT = PGDialect_psycopg()
+
+
+class TenantTx:
+    """A transaction that sees one tenant's rows; every statement is given the tenant's id."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        """Wrap *connection*, on which the tenant is set."""
+        self._connection = connection
+        self.tenant_id = tenant_id
+
+    async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
+        """The rows of a named statement."""
+        cursor = await self._connection.execute(statements()[statement], self._with(parameters), binary=True)
+        return await cursor.fetchall()
+
+    async def run(self, statement: str, **parameters: object) -> int:
+        """The number of rows a named statement touched."""
+        cursor = await self._connection.execute(statements()[statement], self._with(parameters), binary=True)
+        return cursor.rowcount
+
+    async def run_many(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Run a named statement once for each of *rows*, pipelined."""
+        async with self._connection.cursor() as cursor:
+            await cursor.executemany(statements()[statement], [self._with(row) for row in rows])
+
+    async def select(self, query: ClauseElement, **parameters: object) -> list[TupleRow]:
+        """The rows of a SQLAlchemy Core query; its `tenant_id` parameter is filled in here."""
+        compiled = query.compile(dialect=_DIALECT)
+        text = sql.SQL(str(compiled))  # type: ignore[arg-type]  # SQLAlchemy's own text, values bound
+        cursor = await self._connection.execute(text, {**compiled.params, **self._with(parameters)}, binary=True)
+        return await cursor.fetchall()
+
+    async def tune(self, **settings: str) -> None:
+        """Set run-time parameters, dots written as two underscores, until the transaction ends."""
+        for name, value in settings.items():
+            await self._connection.execute("SELECT set_config(%s, %s, true)", (name.replace("__", "."), value))
+
+    def _with(self, parameters: Mapping[str, object]) -> dict[str, object]:
+        return {**parameters, "tenant_id": self.tenant_id}
+
+
+class WorkerTx:
+    """A transaction that sees the queue of every tenant, and nothing else."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Wrap *connection*, which runs in the worker's role."""
+        self._connection = connection
+
+    async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
+        """The rows of a named statement."""
+        cursor = await self._connection.execute(statements()[statement], parameters, binary=True)
+        return await cursor.fetchall()
+
+
+class Database:
+    """A pool of connections in the service's role, which owns nothing and bypasses no policy."""
+
+    def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
+        """Use *pool*, made by `open_database`."""
+        self._pool = pool
+
+    @asynccontextmanager
+    async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
+        """A transaction under row-level security for one tenant."""
+        async with self._transaction() as connection:
+            await connection.execute("SELECT set_config('app.tenant_id', %s, true)", (str(tenant_id),))
+            yield TenantTx(connection, tenant_id)
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[WorkerTx]:
+        """A transaction in the role that may see which tenants have work waiting."""
+        async with self._transaction() as connection:
+            await connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(WORKER_ROLE)))
+            yield WorkerTx(connection)
+
+    @asynccontextmanager
+    async def bare(self) -> AsyncIterator[Connection]:
+        """A transaction with no tenant set: for the start-up probe and the readiness check."""
+        async with self._transaction() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Connection]:
+        with translated():
+            async with self._pool.connection() as connection, connection.transaction():
+                yield connection
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's errors into ours."""
+    try:
+        yield
+    except (psycopg.OperationalError, PoolTimeout) as exc:
+        raise StoreUnavailable(f"the database cannot be used now: {_first_line(exc)}") from exc
+    except psycopg.Error as exc:
+        raise StoreError(_first_line(exc)) from exc
+
+
+@asynccontextmanager
+async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterator[Database]:
+    """A Database at *url* whose connections run as the service's role.
+
+    Raises StoreUnavailable when no connection comes within *timeout_s*.
+    """
+    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        url,
+        min_size=min(2, size),
+        max_size=size,
+        timeout=timeout_s,
+        open=False,
+        configure=_configure,
+        check=AsyncConnectionPool.check_connection,  # a restarted server leaves dead ones behind
+        kwargs={
+            "autocommit": True,
+            # a plan made for any tenant does not use the tenant's own index
+            "options": "-c plan_cache_mode=force_custom_plan",
+        },
+    )
+    with translated():
+        await pool.open(wait=True, timeout=max(timeout_s, 10.0))
+    try:
+        yield Database(pool)
+    finally:
+        await pool.close()
+
+
+async def _configure(connection: Connection) -> None:
+    await register_vector_async(connection)
+    await connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(APP_ROLE)))
+
+
+def _first_line(exc: BaseException) -> str:
+    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+

@@ -1,0 +1,114 @@
+"""Which rows a question may see, as one SQL condition that every leg shares."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    Numeric,
+    Text,
+    and_,
+    any_,
+    bindparam,
+    case,
+    cast,
+    false,
+    func,
+    literal,
+    not_,
+    or_,
+    true,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from rag.store.schema import documents
+from rag.values import All, Any, Filter, Leaf, Not, Scope
+
+Condition = ColumnElement[bool]
+_D = documents.c
+
+
+def visible(scope: Scope) -> Condition:
+    """Documents of the tenant that the asker's groups and the moment asked about allow, and the filter keeps."""
+    return and_(
+        _D.tenant_id == bindparam("tenant_id", type_=_D.tenant_id.type),
+        or_(_D.acl == cast([], ARRAY(Text)), _D.acl.op("&&")(cast(sorted(scope.groups), ARRAY(Text)))),
+        or_(_D.valid_from.is_(None), _D.valid_from <= scope.as_of),
+        or_(_D.valid_to.is_(None), _D.valid_to > scope.as_of),
+        true() if scope.filter is None else _condition(scope.filter),
+    )
+
+
+def _condition(part: Filter) -> Condition:
+    match part:
+        case All(parts):
+            return and_(true(), *map(_condition, parts))
+        case Any(parts):
+            return or_(false(), *map(_condition, parts))
+        case Not(inner):
+            return not_(_condition(inner))
+        case Leaf():
+            # two-valued: a document without the field does not match, so its negation does
+            return func.coalesce(_leaf(part), false())
+
+
+def _leaf(leaf: Leaf) -> Condition:
+    if leaf.op == "exists":
+        return _present(leaf.field) if leaf.value else not_(_present(leaf.field))
+    if leaf.op == "ne":
+        return not_(func.coalesce(_leaf(Leaf(leaf.field, "eq", leaf.value)), false()))
+    if isinstance(leaf.value, tuple):
+        return or_(false(), *(_leaf(Leaf(leaf.field, "eq", value)) for value in leaf.value))
+    if leaf.op == "contains":
+        return _contains(leaf.field, str(leaf.value))
+    if leaf.field.startswith("metadata."):
+        return _compare_metadata(leaf.field.removeprefix("metadata."), leaf.op, leaf.value)
+    if leaf.field == "tags":
+        return literal(leaf.value) == any_(_D.tags)
+    return _compare(_D[leaf.field], leaf.op, leaf.value)
+
+
+def _present(field: str) -> Condition:
+    if field.startswith("metadata."):
+        return _D.metadata.op("?", is_comparison=True)(field.removeprefix("metadata."))
+    if field == "tags":
+        return func.cardinality(_D.tags) > 0
+    return _D[field].is_not(None)
+
+
+def _contains(field: str, value: str) -> Condition:
+    if field == "tags":
+        return literal(value) == any_(_D.tags)
+    column = _metadata_text(field.removeprefix("metadata.")) if field.startswith("metadata.") else _D[field]
+    return func.strpos(column, value) > 0
+
+
+def _metadata_text(key: str) -> ColumnElement[str]:
+    return _D.metadata.op("->>")(key)
+
+
+def _compare_metadata(key: str, op: str, value: object) -> Condition:
+    """A value compares with values of its own kind; the case keeps a cast from meeting another kind."""
+    kind = func.jsonb_typeof(_D.metadata.op("->", return_type=JSONB())(key))
+    text = _metadata_text(key)
+    if isinstance(value, bool):
+        return and_(kind == "boolean", _compare(text, op, "true" if value else "false"))
+    if isinstance(value, int | float):
+        number = case((kind == "number", cast(text, Numeric)))
+        return _compare(number, op, cast(str(value), Numeric))
+    return and_(kind == "string", _compare(text, op, str(value)))
+
+
+def _compare(column: ColumnElement[object], op: str, value: object) -> Condition:
+    if isinstance(value, str) and op not in {"eq", "ne"}:
+        column = column.collate("C")  # by code point, the same on every server
+    wanted = literal(value) if isinstance(value, str | datetime) else value
+    comparisons: dict[str, Condition] = {
+        "eq": column == wanted,
+        "lt": column < wanted,
+        "lte": column <= wanted,
+        "gt": column > wanted,
+        "gte": column >= wanted,
+    }
+    return comparisons[op]

@@ -1,0 +1,61 @@
+"""The way to a usable database: embedded or given, migrated, and proven to enforce tenancy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from rag.errors import StoreUnavailable
+from rag.settings import Settings
+from rag.store.embedded import EmbeddedPostgres
+from rag.store.engine import Database, open_database
+from rag.store.migration import migrate, self_test
+from rag.telemetry import log
+
+WATCH_S = 1.0  # between looks at the embedded server
+
+
+@asynccontextmanager
+async def open_store(settings: Settings) -> AsyncIterator[Database]:
+    """The database at DATABASE_URL, or else the embedded one.
+
+    Raises SetupError when it cannot hold the service, StoreUnavailable when it cannot be reached.
+    """
+    async with AsyncExitStack() as stack:
+        if settings.database_url is None:
+            url = owner_url = await stack.enter_async_context(_embedded(settings))
+        else:
+            url = settings.database_url.get_secret_value()
+            owner_url = (settings.migration_database_url or settings.database_url).get_secret_value()
+        await asyncio.to_thread(migrate, owner_url)
+        database = await stack.enter_async_context(
+            open_database(url, size=settings.pool_size, timeout_s=settings.pool_timeout_s)
+        )
+        await self_test(database)
+        yield database
+
+
+@asynccontextmanager
+async def _embedded(settings: Settings) -> AsyncIterator[str]:
+    server = EmbeddedPostgres(settings.home)
+    await asyncio.to_thread(server.start)
+    watch = asyncio.create_task(_keep_running(server))
+    try:
+        yield server.url
+    finally:
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+        await asyncio.to_thread(server.stop)
+
+
+async def _keep_running(server: EmbeddedPostgres) -> None:
+    """Start the embedded server again when it was killed."""
+    while True:
+        await asyncio.sleep(WATCH_S)
+        if await asyncio.to_thread(server.accepts):
+            continue
+        log.warning("embedded database gone, starting it again")
+        with suppress(StoreUnavailable):  # the next look tries again
+            await asyncio.to_thread(server.start)

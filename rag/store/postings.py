@@ -1,0 +1,75 @@
+"""The inverted index as rows: chunks to posting blocks, and blocks back to ordinals and weights."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag.analysis import term_id
+
+K1 = 1.2  # Lucene's defaults; change them only with an eval report beside the diff
+B = 0.75
+# Terms in a chunk of the size the splitter aims at. Fixed, so that scores do not drift as the corpus grows.
+PIVOT = 100.0
+BLOCK = 4096  # ordinals in a full block: 32 KB, one fetch
+
+ORDS = np.dtype("<i4")
+WEIGHTS = np.dtype("<f4")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The chunks that hold one term: rising ordinals, and the BM25 weight of the term in each, idf left out."""
+
+    term: int
+    ords: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+    def row(self) -> Mapping[str, object]:
+        """The block as parameters of `insert_posting`."""
+        return {
+            "term": self.term,
+            "block": int(self.ords[0]),
+            "n": len(self.ords),
+            "ords": self.ords.astype(ORDS).tobytes(),
+            "weights": self.weights.astype(WEIGHTS).tobytes(),
+        }
+
+
+def weight(tf: int, length: int) -> float:
+    """BM25's tf part: tf (k1 + 1) / (tf + k1 (1 - b + b length / pivot)) (Robertson and Zaragoza, 2009)."""
+    return tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / PIVOT))
+
+
+def build(first_ord: int, chunks: Sequence[Sequence[str]]) -> Iterator[Block]:
+    """The blocks for chunks given as their terms; the first gets *first_ord*, the others the ordinals after it."""
+    entries: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for ord_, terms in enumerate(chunks, first_ord):
+        for term, tf in Counter(terms).items():
+            entries[term_id(term)].append((ord_, weight(tf, len(terms))))
+    for term, rows in sorted(entries.items()):
+        yield from _cut(term, np.array([o for o, _ in rows], ORDS), np.array([w for _, w in rows], WEIGHTS))
+
+
+def read(term: int, ords: bytes, weights: bytes) -> Block:
+    """A stored block."""
+    return Block(term, np.frombuffer(ords, ORDS), np.frombuffer(weights, WEIGHTS))
+
+
+def merge(blocks: Sequence[Block], live: NDArray[np.bool_]) -> Iterator[Block]:
+    """The blocks of one term as few full ones, without the ordinals that *live* (by ordinal) says are gone."""
+    ords = np.concatenate([block.ords for block in blocks])
+    weights = np.concatenate([block.weights for block in blocks])
+    keep = live[ords]
+    order = np.argsort(ords[keep], kind="stable")
+    if order.size:
+        yield from _cut(blocks[0].term, ords[keep][order], weights[keep][order])
+
+
+def _cut(term: int, ords: NDArray[np.int32], weights: NDArray[np.float32]) -> Iterator[Block]:
+    for at in range(0, len(ords), BLOCK):
+        yield Block(term, ords[at : at + BLOCK], weights[at : at + BLOCK])

@@ -1,0 +1,203 @@
+"""The tables: SQLAlchemy Core, the one source that migrations are checked against.
+
+Every table has the tenant first in its primary key and in every unique index, so that rows can be spread by tenant,
+and each is under forced row-level security (see `POLICY`).
+"""
+
+from __future__ import annotations
+
+from pgvector.sqlalchemy import HALFVEC
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+REVISION = "0001"  # the newest migration; a test holds it to Alembic's head
+DIMS = 384
+PARTITIONS = 8  # of chunks and embeddings, by hash of the tenant
+APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
+WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
+PROBE_TENANT = "00000000-0000-4000-8000-000000000000"  # its one row is looked for at start, without a tenant
+
+# The sub-select is evaluated once a statement; unset or emptied, it is NULL and no row matches.
+POLICY = "tenant_id = (SELECT NULLIF(current_setting('app.tenant_id', true), '')::uuid)"
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+    }
+)
+
+
+def _tenant() -> Column[object]:
+    return Column("tenant_id", Uuid, nullable=False)
+
+
+def _moment(name: str, *, required: bool = False) -> Column[object]:
+    default = func.now() if required else None
+    return Column(name, DateTime(timezone=True), nullable=not required, server_default=default)
+
+
+tenants = Table(
+    "tenants",
+    metadata,
+    _tenant(),
+    Column("name", Text, nullable=False),
+    _moment("created_at", required=True),
+    Column("next_ord", Integer, nullable=False, server_default=text("0"), comment="the ordinal of the next chunk"),
+    Column("index_version", BigInteger, nullable=False, server_default=text("0"), comment="grows with every change"),
+    Column("posted", BigInteger, nullable=False, server_default=text("0"), comment="chunks in the postings, dead too"),
+    Column("dead", BigInteger, nullable=False, server_default=text("0"), comment="of those, chunks deleted since"),
+    PrimaryKeyConstraint("tenant_id"),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    _tenant(),
+    Column("key_id", Uuid, nullable=False),
+    Column("secret_sha256", LargeBinary, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("groups", ARRAY(Text), nullable=False),
+    _moment("created_at", required=True),
+    _moment("revoked_at"),
+    PrimaryKeyConstraint("tenant_id", "key_id"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    _tenant(),
+    Column("document_id", Uuid, nullable=False),
+    Column("external_id", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("doc_type", Text),
+    Column("source", Text),
+    Column("lang", Text, nullable=False),
+    Column("tags", ARRAY(Text), nullable=False),
+    Column("metadata", JSONB, nullable=False),
+    Column("acl", ARRAY(Text), nullable=False),
+    _moment("valid_from"),
+    _moment("valid_to"),
+    _moment("created_at", required=True),
+    _moment("updated_at", required=True),
+    Column("fingerprint", LargeBinary, nullable=False, comment="sha256 of the content, its facets and the chunker"),
+    Column("chunk_count", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "document_id"),
+    UniqueConstraint("tenant_id", "external_id"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+    Index(None, "tenant_id", "doc_type"),
+    Index(None, "tenant_id", "source"),
+)
+
+chunks = Table(
+    "chunks",
+    metadata,
+    _tenant(),
+    Column("chunk_id", Uuid, nullable=False),
+    Column("document_id", Uuid, nullable=False),
+    Column("ord", Integer, nullable=False, comment="the chunk's number in the postings and embeddings"),
+    Column("position", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("breadcrumb", ARRAY(Text), nullable=False),
+    Column("char_start", Integer, nullable=False),
+    Column("char_end", Integer, nullable=False),
+    Column("section_start", Integer, nullable=False),
+    Column("section_end", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("indexed", Text, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "chunk_id"),
+    UniqueConstraint("tenant_id", "ord"),
+    ForeignKeyConstraint(
+        ["tenant_id", "document_id"], ["documents.tenant_id", "documents.document_id"], ondelete="CASCADE"
+    ),
+    Index(None, "tenant_id", "document_id"),
+    postgresql_partition_by="HASH (tenant_id)",
+)
+
+# apart from the chunks, so that an exact scan reads nothing but vectors
+embeddings = Table(
+    "embeddings",
+    metadata,
+    _tenant(),
+    Column("ord", Integer, nullable=False),
+    Column("embedding", HALFVEC(DIMS), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "ord"),
+    ForeignKeyConstraint(["tenant_id", "ord"], ["chunks.tenant_id", "chunks.ord"], ondelete="CASCADE"),
+    Index(
+        "ix_embeddings_hnsw",
+        "embedding",
+        postgresql_using="hnsw",
+        postgresql_ops={"embedding": "halfvec_cosine_ops"},
+    ),
+    postgresql_partition_by="HASH (tenant_id)",
+)
+
+postings = Table(
+    "postings",
+    metadata,
+    _tenant(),
+    Column("term", BigInteger, nullable=False, comment="64-bit hash of the term"),
+    Column("block", Integer, nullable=False, comment="the lowest ordinal in the block"),
+    Column("n", Integer, nullable=False),
+    Column("ords", LargeBinary, nullable=False, comment="int4, little endian, rising"),
+    Column("weights", LargeBinary, nullable=False, comment="float4 BM25 weights without idf, in the order of ords"),
+    PrimaryKeyConstraint("tenant_id", "term", "block"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _tenant(),
+    Column("job_id", Uuid, nullable=False),
+    Column("document_id", Uuid, nullable=False),
+    Column("external_id", Text, nullable=False),
+    Column("state", Text, nullable=False, comment="queued, running, done, failed or cancelled"),
+    Column("stage", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("chunks", Integer, comment="chunks written, once done"),
+    Column("unchanged", Text, comment="why there was nothing to do"),
+    Column("error_code", Text),
+    Column("error_detail", Text),
+    Column("content_type", Text, nullable=False),
+    Column("facets", JSONB, nullable=False, comment="what the caller said of the document"),
+    Column("payload", LargeBinary, comment="the content, until the job ends"),
+    _moment("created_at", required=True),
+    _moment("started_at"),
+    _moment("finished_at"),
+    PrimaryKeyConstraint("tenant_id", "job_id"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+    Index(None, "tenant_id", "document_id"),
+)
+
+job_queue = Table(
+    "job_queue",
+    metadata,
+    _tenant(),
+    Column("job_id", Uuid, nullable=False),
+    _moment("run_at", required=True),
+    _moment("leased_until"),
+    PrimaryKeyConstraint("tenant_id", "job_id"),
+    ForeignKeyConstraint(["tenant_id", "job_id"], ["jobs.tenant_id", "jobs.job_id"], ondelete="CASCADE"),
+    Index("ix_job_queue_run_at", "run_at"),
+)

@@ -1,0 +1,63 @@
+-- name: fingerprints
+-- The fingerprints of those of the documents that are stored.
+SELECT document_id, fingerprint FROM documents
+ WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s);
+
+-- name: delete_chunks
+-- One row touched for each chunk of the documents; their vectors go with them.
+DELETE FROM chunks WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s);
+
+-- name: delete_document
+-- One row touched when there was such a document.
+DELETE FROM documents WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s;
+
+-- name: upsert_document
+-- One row touched.
+INSERT INTO documents (tenant_id, document_id, external_id, title, doc_type, source, lang, tags, metadata, acl,
+                       valid_from, valid_to, fingerprint, chunk_count, text)
+VALUES (%(tenant_id)s, %(document_id)s, %(external_id)s, %(title)s, %(doc_type)s, %(source)s, %(lang)s, %(tags)s,
+        %(metadata)s, %(acl)s, %(valid_from)s, %(valid_to)s, %(fingerprint)s, %(chunk_count)s, %(text)s)
+ON CONFLICT (tenant_id, document_id) DO UPDATE
+   SET title = excluded.title, doc_type = excluded.doc_type, source = excluded.source, lang = excluded.lang,
+       tags = excluded.tags, metadata = excluded.metadata, acl = excluded.acl, valid_from = excluded.valid_from,
+       valid_to = excluded.valid_to, fingerprint = excluded.fingerprint, chunk_count = excluded.chunk_count,
+       text = excluded.text, updated_at = now();
+
+-- name: insert_chunk
+-- One row touched.
+INSERT INTO chunks (tenant_id, chunk_id, document_id, ord, position, kind, breadcrumb, char_start, char_end,
+                    section_start, section_end, text, indexed)
+VALUES (%(tenant_id)s, %(chunk_id)s, %(document_id)s, %(ord)s, %(position)s, %(kind)s, %(breadcrumb)s, %(start)s,
+        %(end)s, %(section_start)s, %(section_end)s, %(text)s, %(indexed)s);
+
+-- name: insert_embedding
+-- One row touched.
+INSERT INTO embeddings (tenant_id, ord, embedding) VALUES (%(tenant_id)s, %(ord)s, %(embedding)s);
+
+-- name: insert_posting
+-- One row touched.
+INSERT INTO postings (tenant_id, term, block, n, ords, weights)
+VALUES (%(tenant_id)s, %(term)s, %(block)s, %(n)s, %(ords)s, %(weights)s);
+
+-- name: spans
+-- The text of each span (document, start, length) whose document exists, with the span's number from 1.
+SELECT s.n, substring(d.text FROM s.start + 1 FOR s.length)
+  FROM unnest(%(document_ids)s::uuid[], %(starts)s::int[], %(lengths)s::int[])
+       WITH ORDINALITY AS s (document_id, start, length, n)
+  JOIN documents d ON d.tenant_id = %(tenant_id)s AND d.document_id = s.document_id;
+
+-- name: get_document
+-- One document with everything but its fingerprint.
+SELECT document_id, external_id, title, doc_type, source, lang, tags, metadata, acl, valid_from, valid_to, created_at,
+       updated_at, chunk_count, text
+  FROM documents
+ WHERE tenant_id = %(tenant_id)s AND external_id = %(external_id)s AND (acl = '{}' OR acl && %(groups)s);
+
+-- name: list_documents
+-- A page of documents after an external id, without texts.
+SELECT document_id, external_id, title, doc_type, source, lang, tags, metadata, acl, valid_from, valid_to, created_at,
+       updated_at, chunk_count, NULL
+  FROM documents
+ WHERE tenant_id = %(tenant_id)s AND external_id > %(after)s AND (acl = '{}' OR acl && %(groups)s)
+ ORDER BY external_id
+ LIMIT %(limit)s;

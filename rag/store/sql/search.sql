@@ -1,0 +1,29 @@
+-- name: posting_blocks
+-- The posting blocks of terms.
+SELECT term, ords, weights FROM postings WHERE tenant_id = %(tenant_id)s AND term = ANY(%(terms)s);
+
+-- name: all_postings
+-- Every posting block of a range of terms, for compaction.
+SELECT term, ords, weights FROM postings
+ WHERE tenant_id = %(tenant_id)s AND term >= %(low)s AND term <= %(high)s
+ ORDER BY term, block;
+
+-- name: delete_postings
+-- One row touched for each block of a range of terms.
+DELETE FROM postings WHERE tenant_id = %(tenant_id)s AND term >= %(low)s AND term <= %(high)s;
+
+-- name: live_ords
+-- The ordinals of every chunk the tenant has.
+SELECT ord FROM chunks WHERE tenant_id = %(tenant_id)s ORDER BY ord;
+
+-- name: posting_rows
+-- How many posting blocks and distinct terms the tenant has.
+SELECT count(*), count(DISTINCT term) FROM postings WHERE tenant_id = %(tenant_id)s;
+
+-- name: compacted
+-- One row touched: the counters once dead ordinals are out of the postings.
+UPDATE tenants SET posted = %(live)s, dead = 0, index_version = index_version + 1 WHERE tenant_id = %(tenant_id)s;
+
+-- name: languages
+-- The languages of the tenant's documents.
+SELECT DISTINCT lang FROM documents WHERE tenant_id = %(tenant_id)s;

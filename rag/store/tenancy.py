@@ -1,0 +1,98 @@
+"""Tenants and their keys.
+
+A key carries its tenant's id, so it is looked up under that tenant's row-level security: no query ever reads the
+keys of all tenants. Only the hash of its secret is stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from uuid import UUID, uuid4
+
+from rag.errors import Conflict, NotFound, Unauthenticated
+from rag.store.engine import Database
+from rag.values import Principal, TenantId, tenant_id
+
+PREFIX = "rag_"
+SECRET_BYTES = 32
+SCOPES = ("query", "ingest", "admin")
+
+
+async def create_tenant(database: Database, name: str) -> TenantId:
+    """The id of the new tenant.
+
+    Raises Conflict when there is one of that name.
+    """
+    tenant = tenant_id(name)
+    async with database.tenant(tenant) as tx:
+        if not await tx.run("insert_tenant", name=name):
+            raise Conflict(f"there is already a tenant {name!r}")
+    return tenant
+
+
+async def delete_tenant(database: Database, name: str) -> None:
+    """Delete the tenant and everything it has.
+
+    Raises NotFound when there is none of that name.
+    """
+    async with database.tenant(tenant_id(name)) as tx:
+        if not await tx.run("delete_tenant"):
+            raise NotFound(f"there is no tenant {name!r}")
+
+
+async def find_tenant(database: Database, name: str) -> TenantId:
+    """The id of an existing tenant.
+
+    Raises NotFound naming the command that makes one.
+    """
+    tenant = tenant_id(name)
+    async with database.tenant(tenant) as tx:
+        if not await tx.fetch("tenant_state"):
+            raise NotFound(f"there is no tenant {name!r}; `rag tenant create {name}` makes it")
+    return tenant
+
+
+async def create_key(
+    database: Database, tenant: TenantId, *, scopes: frozenset[str], groups: frozenset[str]
+) -> str:
+    """A new key of the tenant, in the only place where it can be read."""
+    key_id, secret = uuid4(), secrets.token_bytes(SECRET_BYTES)
+    async with database.tenant(tenant) as tx:
+        await tx.run(
+            "insert_key", key_id=key_id, secret_sha256=_hash(secret), scopes=sorted(scopes), groups=sorted(groups)
+        )
+    return PREFIX + base64.urlsafe_b64encode(tenant.bytes + key_id.bytes + secret).decode().rstrip("=")
+
+
+async def principal_of(database: Database, key: str) -> Principal:
+    """Whom *key* stands for.
+
+    Raises Unauthenticated for a key that is malformed, unknown or revoked; which of these, it does not say.
+    """
+    tenant, key_id, secret = _parse(key)
+    async with database.tenant(tenant) as tx:
+        rows = await tx.fetch("find_key", key_id=key_id)
+    if not rows or not hmac.compare_digest(bytes(rows[0][0]), _hash(secret)):
+        raise Unauthenticated
+    return Principal(tenant, frozenset(rows[0][1]), frozenset(rows[0][2]))
+
+
+def _parse(key: str) -> tuple[TenantId, UUID, bytes]:
+    try:
+        if not key.startswith(PREFIX):
+            raise Unauthenticated
+        raw = base64.urlsafe_b64decode(key.removeprefix(PREFIX) + "==")
+    except (binascii.Error, ValueError) as exc:
+        raise Unauthenticated from exc
+    if len(raw) != 16 + 16 + SECRET_BYTES:
+        raise Unauthenticated
+    return TenantId(UUID(bytes=raw[:16])), UUID(bytes=raw[16:32]), raw[32:]
+
+
+def _hash(secret: bytes) -> bytes:
+    # the secret is 32 random bytes: nothing to guess, so a slow hash would only slow every request
+    return hashlib.sha256(secret).digest()

@@ -1,0 +1,268 @@
+"""The nouns of the service: frozen values that travel between rooms."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NewType
+from uuid import UUID, uuid5
+
+TenantId = NewType("TenantId", UUID)
+DocumentId = NewType("DocumentId", UUID)
+ChunkId = NewType("ChunkId", UUID)
+JobId = NewType("JobId", UUID)
+
+ID_NAMESPACE = UUID("5d1f3b64-6f1c-4c57-9b61-2f2a2d1f7a10")
+
+Scalar = str | int | float | bool
+RerankState = Literal["full", "partial", "skipped"]
+AnswerStatus = Literal["answered", "no_evidence", "degraded"]
+LegName = Literal["dense", "lexical"]
+
+
+def tenant_id(name: str) -> TenantId:
+    """The id of the tenant called *name*: derived, so nobody needs to read other tenants' rows to find it."""
+    return TenantId(uuid5(ID_NAMESPACE, name))
+
+
+def document_id(tenant: TenantId, external_id: str) -> DocumentId:
+    """The id of a tenant's document: the same on every upload of the same *external_id*."""
+    return DocumentId(uuid5(tenant, external_id))
+
+
+def chunk_id(document: DocumentId, position: int, text: str) -> ChunkId:
+    """The id of a document's chunk: place and text, so equal texts in two places stay two chunks."""
+    return ChunkId(uuid5(document, f"{position}\n{text}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: the tenant a key belongs to, what it may do, and the groups it is in."""
+
+    tenant_id: TenantId
+    scopes: frozenset[str]
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment on the monotonic clock by which work must end."""
+
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """The deadline *seconds* from now."""
+        return cls(time.monotonic() + seconds)
+
+    def remaining_s(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self.at - time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One comparison of a filter: *field* *op* *value*."""
+
+    field: str
+    op: Literal["eq", "ne", "in", "lt", "lte", "gt", "gte", "exists", "contains"]
+    value: Scalar | datetime | tuple[Scalar | datetime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every part matches; with no parts, everything does."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """At least one part matches; with no parts, nothing does."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not match."""
+
+    part: Filter
+
+
+Filter = Leaf | All | Any | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The rows a question may see: groups of the asker, the moment asked about, and the caller's filter."""
+
+    groups: frozenset[str]
+    as_of: datetime
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A search: the text, what it may see, and how it is ranked."""
+
+    text: str
+    scope: Scope
+    top_k: int = 6
+    rerank: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """What a document is filtered by."""
+
+    title: str = ""
+    doc_type: str | None = None
+    source: str | None = None
+    lang: str = "en"
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Scalar] = field(default_factory=dict)
+    acl: tuple[str, ...] = ()
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A chunk before it is stored. `text` is the document's text[start:end]; `indexed` is what both legs read."""
+
+    position: int
+    start: int
+    end: int
+    section_start: int
+    section_end: int
+    breadcrumb: tuple[str, ...]
+    kind: str
+    text: str
+    indexed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stored chunk with the document facts a caller is shown."""
+
+    chunk_id: ChunkId
+    document_id: DocumentId
+    external_id: str
+    title: str
+    breadcrumb: tuple[str, ...]
+    kind: str
+    text: str
+    indexed: str
+    start: int
+    end: int
+    section_start: int
+    section_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One entry of a leg's list: rank from 1, score on the leg's own scale."""
+
+    chunk_id: ChunkId
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class LegResult:
+    """A leg's ranking, best first, and whether a deadline cut it short."""
+
+    ranked: tuple[Ranked, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk in a final ranking, with what put it there."""
+
+    chunk: Chunk
+    score: float
+    fused_rank: int
+    fused_score: float
+    dense: Ranked | None = None
+    lexical: Ranked | None = None
+    rerank_rank: int | None = None
+    rerank_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Everything a search found: the ranked candidates and how they were found."""
+
+    hits: tuple[Hit, ...]
+    complete: bool
+    rerank: RerankState
+    index_version: int
+    timings_ms: dict[str, float]
+    lexical_terms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A source as the answering model reads it: section text around the hits of one document, numbered from 1."""
+
+    n: int
+    chunk: Chunk
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one model call; None where the provider does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a chat model is asked: the question and its numbered sources."""
+
+    question: str
+    passages: tuple[Passage, ...]
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's whole answer; its text marks sources as [n]. Empty text means the sources do not answer."""
+
+    text: str
+    provider: str
+    model: str
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where an answer's claim stands: `quote` equals the document's text[start:end]."""
+
+    n: int
+    chunk_id: ChunkId
+    document_id: DocumentId
+    external_id: str
+    start: int
+    end: int
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question's outcome: the cited text, or the honest absence of one."""
+
+    status: AnswerStatus
+    text: str
+    citations: tuple[Citation, ...]
+    provider: str
+    model: str
+    usage: Usage
+    retrieval: Retrieval
+    timings_ms: dict[str, float]

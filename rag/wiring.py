@@ -1,0 +1,61 @@
+"""The one place where the service's parts are put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rag.answering.answerer import Answerer, Answering
+from rag.inference.opening import open_embedder, open_reranker
+from rag.llm.extractive import ExtractiveModel
+from rag.protocols import Embedder
+from rag.retrieval.dense import DenseLeg
+from rag.retrieval.lexical import LexicalLeg
+from rag.retrieval.retriever import Ranking, Retriever
+from rag.settings import Settings
+from rag.store.engine import Database
+from rag.store.opening import open_store
+from rag.telemetry import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything a request needs."""
+
+    settings: Settings
+    database: Database
+    embedder: Embedder
+    retriever: Retriever
+    answerer: Answerer
+    metrics: Metrics
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[Services]:
+    """Everything a request needs, until the block ends."""
+    # the models first: a missing file is said before a database is started
+    embedder = await asyncio.to_thread(open_embedder, settings)
+    reranker = await asyncio.to_thread(open_reranker, settings)
+    async with open_store(settings) as database:
+        retriever = Retriever(
+            database,
+            dense=DenseLeg(database, embedder, exact_below=settings.exact_below),
+            lexical=LexicalLeg(database),
+            reranker=reranker,
+            ranking=Ranking(
+                rerank_top=settings.rerank_top,
+                rerank_deadline_s=settings.rerank_deadline_s,
+                rerank_weight=settings.rerank_weight,
+                fused_weight=settings.fused_weight,
+            ),
+        )
+        answerer = Answerer(
+            database,
+            retriever=retriever,
+            reranker=reranker,
+            chat=ExtractiveModel(reranker),
+            answering=Answering(settings.answer_min_support, settings.section_chars),
+        )
+        yield Services(settings, database, embedder, retriever, answerer, metrics)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from ingest.parsers import READABLE_SUFFIXES, parse
+from rag.errors import InvalidInput, UnsupportedFormat
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "text"),
+    [
+        ("a.md", None, "Hi\n\nyou"),
+        ("a.MARKDOWN", None, "Hi\n\nyou"),
+        ("a.txt", None, "# Hi\n\nyou"),
+        ("a.txt", "text/markdown; charset=utf-8", "Hi\n\nyou"),
+        ("a.md", "TEXT/PLAIN", "# Hi\n\nyou"),
+        ("no-suffix", "text/markdown", "Hi\n\nyou"),
+    ],
+)
+def test_the_content_type_decides_before_the_suffix(name: str, content_type: str | None, text: str) -> None:
+    assert parse(b"# Hi\n\nyou", name=name, content_type=content_type).text == text
+
+
+@pytest.mark.parametrize(("name", "content_type"), [("a.exe", None), ("a", None), ("a.md", "application/pdf")])
+def test_other_formats_are_refused_with_what_is_read(name: str, content_type: str | None) -> None:
+    with pytest.raises(UnsupportedFormat) as refused:
+        parse(b"x", name=name, content_type=content_type)
+
+    assert all(suffix in refused.value.detail for suffix in READABLE_SUFFIXES)
+    assert "text/markdown" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"ab\0c", "a.md contains NUL bytes; is it a binary file?"),
+        (b"caf\xe9!", "a.md is not UTF-8 at byte 3; save it as UTF-8."),
+        (b"", "a.md has no text."),
+        (b"<!-- only a comment -->\n\n***\n", "a.md has no text."),
+        (b"---\ntitle: T\n---\n", "a.md has no text."),
+    ],
+)
+def test_bytes_without_readable_text_are_refused(data: bytes, says: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse(data, name="a.md")
+
+    assert refused.value.detail == says
+
+
+def test_plain_text_has_paragraphs_and_only_clear_headings() -> None:
+    source = "Annual report\n\nIntro line\nwrapped.  \n\n4.2 Fees\n\nTwo.\n\n \nSCOPE OF WORK\n\n1. Buy milk\n\nOK\n\nSTOP NOW!\n"
+
+    parsed = parse(source.encode(), name="a.txt")
+
+    assert parsed.facets.title == "Annual report"
+    assert [(block.kind, block.level, parsed.of(block)) for block in parsed.blocks] == [
+        ("heading", 1, "Annual report"),
+        ("paragraph", 0, "Intro line\nwrapped."),
+        ("heading", 2, "4.2 Fees"),
+        ("paragraph", 0, "Two."),
+        ("heading", 1, "SCOPE OF WORK"),
+        ("paragraph", 0, "1. Buy milk"),
+        ("paragraph", 0, "OK"),
+        ("paragraph", 0, "STOP NOW!"),
+    ]
+
+
+@pytest.mark.parametrize("first", ["It rained.", "A line of wrapped prose that\ngoes on below", "x" * 90])
+def test_prose_at_the_top_of_plain_text_is_no_title(first: str) -> None:
+    parsed = parse(f"{first}\n\nMore.".encode(), name="a.txt")
+
+    assert parsed.facets.title == ""
+    assert parsed.text == f"{first}\n\nMore."
