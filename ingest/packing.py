@@ -33,6 +33,7 @@ class Packer:
     """Chunks of one run, as ranges over its units: all that is asked of a range is answered in constant time."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
+        """Pack *units*, which are in order and of one run."""
         self._units = units
         self._run = units[0].piece.run
         self._tokens = [0, *accumulate(unit.tokens for unit in units)]
@@ -57,7 +58,7 @@ class Packer:
         return end
 
     def _overlaps(self, begin: int, end: int) -> bool:
-        if end - begin < 2 or end == len(self._units):
+        if end == begin + 1 or end == len(self._units):
             return False
         last = self._units[end - 1].piece
         short = last.end - last.start <= self._run.limits.overlap_chars
@@ -65,7 +66,7 @@ class Packer:
 
     def _balanced(self, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The ranges with no tiny one at the end: it gets the last unit before it, or joins it."""
-        if len(ranges) < 2:
+        if len(ranges) <= 1:
             return ranges
         *head, (begin, end), (_, total) = ranges
         least = self._run.limits.tail_chars

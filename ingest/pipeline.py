@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ingest.parsers import parse
 from ingest.limits import Limits
+from ingest.parsers import parse
 from ingest.splitter import split
 from rag.analysis import ANALYSER, analyse
 from rag.errors import CallerError
@@ -19,7 +19,6 @@ from rag.protocols import Embedder
 from rag.store.documents import PreparedDocument, fingerprints, replace_documents
 from rag.store.engine import Database, TenantTx
 from rag.values import Draft, Facets, TenantId, document_id
-
 
 CHUNKER = "structure-1"  # change it with the parsers and the splitter: what is stored is then written anew
 
@@ -110,7 +109,7 @@ class Pipeline:
         return changed, {name: Result(name, "unchanged") for name in same}
 
     def _fingerprint(self, source: Source) -> bytes:
-        """A hash of all that decides what is stored, so that a new chunker writes anew and the same content does not."""
+        """A hash of all that decides what is stored: a new chunker writes anew, the same content does not."""
         stated = json.dumps([source.content_type, dict(source.facets)], sort_keys=True, default=str)
         made_by = f"{CHUNKER} {ANALYSER} {self._embedder.name}"
         return hashlib.sha256(f"{made_by}\n{stated}\n".encode() + source.data).digest()

@@ -14,8 +14,6 @@ from ingest.pieces import Piece, Run, pieces_of
 from ingest.sections import Section, outline
 from rag.values import Draft
 
-__all__ = ["Limits", "split"]
-
 SEPARATOR = " > "
 Chunk = Sequence[Unit]
 

@@ -59,8 +59,7 @@ class Worker:
             outcome = await self._ingest(tenant, job, upload)
         except CallerError as exc:
             outcome = Outcome("failed", error_code=exc.code, error_detail=exc.detail)
-        except Exception as exc:
-            # a document must not stop the worker, whatever its content does to a parser
+        except Exception as exc:  # noqa: BLE001 - no document may stop the worker, whatever it does to a parser
             log.error("attempt failed", attempt=attempt, exc_info=exc)
             code, detail = (exc.code, exc.detail) if isinstance(exc, RagError) else ("internal", type(exc).__name__)
             if attempt < MAX_ATTEMPTS:

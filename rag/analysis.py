@@ -13,16 +13,20 @@ import Stemmer
 ANALYSER = "identifiers+snowball-1"  # change it with the rules: stored postings are of one analyser
 
 # Scripts written without blanks between words, and Hangul, whose particles stick to the noun.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"  # kana, Han, Hangul
+)
 _WORD = re.compile(r"\.?\w+(?:[._\-/@]+\w+)*(?:\+\+|#)?")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _PLAIN = re.compile(r"[^\W\d_]+")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
-# Lucene's English list and what the apostrophe leaves of "what's" and "don't": words in most documents, whose postings cost more than their idf is worth.
+# Lucene's English list, and what the apostrophe leaves of "what's" and "don't": words in most documents, whose
+# postings cost more than their idf is worth.
 _ENGLISH_STOP_WORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they"
+    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they"  # noqa: SIM905
     " this to was will with s t".split()
 )
 

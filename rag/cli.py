@@ -14,9 +14,10 @@ from rag.errors import InvalidInput, RagError
 if TYPE_CHECKING:
     from rag.settings import Settings
     from rag.store.engine import Database
+    from rag.values import Principal, Question
     from rag.wiring import Services
 
-Write = Callable[[str], object]
+MAX_NAME = 100  # characters of a tenant's name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     text: str,
     run: Callable[[argparse.Namespace], int | None],
@@ -164,14 +165,14 @@ def _ask(arguments: argparse.Namespace) -> None:
             return
         _print(answer.text or "The documents do not answer this (no_evidence).")
         for c in answer.citations:
-            _print(f"  [{c.n}] {c.external_id} [{c.start}:{c.end}] \"{' '.join(c.quote.split())[:120]}\"")
+            _print(f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"')
         _print(f"{answer.status} by {answer.provider or 'nobody'}; {_times(answer.timings_ms)}")
 
     _with_services(run)
 
 
-async def _asked(services: Services, arguments: argparse.Namespace) -> "tuple[Principal, Question]":
-    from rag.api.schemas import SearchBody  # noqa: PLC0415
+async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Principal, Question]:
+    from rag.api.schemas import MAX_TOP_K, SearchBody  # noqa: PLC0415
     from rag.store.tenancy import find_tenant  # noqa: PLC0415
     from rag.values import Principal  # noqa: PLC0415
 
@@ -179,9 +180,11 @@ async def _asked(services: Services, arguments: argparse.Namespace) -> "tuple[Pr
         filters = json.loads(arguments.filters) if arguments.filters else None
     except json.JSONDecodeError as exc:
         raise InvalidInput(f"--filters is not JSON: {exc}") from exc
-    if not 1 <= arguments.top_k <= 100 or not isinstance(filters, dict | None):
-        raise InvalidInput("--top-k takes 1 to 100, --filters a JSON object")
-    who = Principal(await find_tenant(services.database, arguments.tenant), frozenset({"query"}), _names(arguments.groups))
+    if not 1 <= arguments.top_k <= MAX_TOP_K or not isinstance(filters, dict | None):
+        raise InvalidInput(f"--top-k takes 1 to {MAX_TOP_K}, --filters a JSON object")
+    who = Principal(
+        await find_tenant(services.database, arguments.tenant), frozenset({"query"}), _names(arguments.groups)
+    )
     body = SearchBody(
         query=arguments.query, top_k=arguments.top_k, filters=filters, as_of=arguments.as_of,
         rerank=not arguments.no_rerank,
@@ -201,8 +204,8 @@ def _tenant_create(arguments: argparse.Namespace) -> None:
                 raise
         _print(f"tenant {arguments.name}")
 
-    if not arguments.name.strip() or len(arguments.name) > 100 or not arguments.name.isprintable():
-        raise InvalidInput("a tenant's name has 1 to 100 printable characters")
+    if not arguments.name.strip() or len(arguments.name) > MAX_NAME or not arguments.name.isprintable():
+        raise InvalidInput(f"a tenant's name has 1 to {MAX_NAME} printable characters")
     _with_store(run)
 
 

@@ -16,8 +16,10 @@ _LINE = re.compile(r"\n\s*\n\s*|\n(?=\s*(?:[-*•]|\d+[.)])\s)|\n(?=[^:;\n]{1,60
 
 
 def sentence_starts(text: str) -> Iterator[int]:
-    """Starts of sentences but the first; abbreviations, initials and decimals end none, nor does a mark before
-    lower case."""
+    """Starts of sentences but the first.
+
+    Abbreviations, initials and decimals end none, and neither does a mark before lower case.
+    """
     for end in _END.finditer(text):
         mark_only = end[0].strip() == "."
         if mark_only and _ABBREVIATION.search(text, max(0, end.start() - 12), end.start() + 1):

@@ -19,42 +19,54 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    home: Path = Field(Path(".rag"), description="where data, models and the embedded database live")
+    home: Path = Field(default=Path(".rag"), description="where data, models and the embedded database live")
     database_url: SecretStr | None = Field(
-        None,
+        default=None,
         validation_alias=AliasChoices("DATABASE_URL", "database_url"),
         description="PostgreSQL >= 16 with pgvector >= 0.8.4; unset starts the embedded one",
     )
     migration_database_url: SecretStr | None = Field(
-        None, description="the owner's connection for migrations, if it is not DATABASE_URL"
+        default=None, description="the owner's connection for migrations, if it is not DATABASE_URL"
     )
-    models_dir: Path | None = Field(None, description="the model files; by default RAG_HOME/models")
-    host: str = Field("127.0.0.1", description="the address `rag serve` listens on")
-    port: Annotated[int, Field(ge=0, le=65535)] = Field(8080, description="the port `rag serve` listens on")
-    log_level: str = Field("info", description="debug, info, warning or error")
+    models_dir: Path | None = Field(default=None, description="the model files; by default RAG_HOME/models")
+    host: str = Field(default="127.0.0.1", description="the address `rag serve` listens on")
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(default=8080, description="the port `rag serve` listens on")
+    log_level: str = Field(default="info", description="debug, info, warning or error")
 
-    pool_size: Annotated[int, Field(ge=1, le=100)] = Field(8, description="database connections of one process")
-    pool_timeout_s: Annotated[float, Field(gt=0)] = Field(5.0, description="wait for a free connection, then 503")
-    threads: Annotated[int, Field(ge=0, le=256)] = Field(0, description="inference threads; 0 takes one for each core")
+    pool_size: Annotated[int, Field(ge=1, le=100)] = Field(default=8, description="database connections of one process")
+    pool_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        default=5.0, description="wait for a free connection, then 503"
+    )
+    threads: Annotated[int, Field(ge=0, le=256)] = Field(
+        default=0, description="inference threads; 0 takes one for each core"
+    )
 
-    max_body_bytes: Annotated[int, Field(ge=1024)] = Field(20 * 1024 * 1024, description="largest request body")
-    max_query_chars: Annotated[int, Field(ge=1)] = Field(4000, description="longest question")
+    max_body_bytes: Annotated[int, Field(ge=1024)] = Field(default=20 * 1024 * 1024, description="largest request body")
+    max_query_chars: Annotated[int, Field(ge=1)] = Field(default=4000, description="longest question")
 
     exact_below: Annotated[int, Field(ge=0)] = Field(
-        10_000, description="matching chunks up to which the dense leg scans exactly instead of using HNSW"
+        default=10_000, description="matching chunks up to which the dense leg scans exactly instead of using HNSW"
     )
-    rerank_top: Annotated[int, Field(ge=0, le=100)] = Field(50, description="fused candidates the cross-encoder reads")
+    rerank_top: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=50, description="fused candidates the cross-encoder reads"
+    )
     rerank_deadline_s: Annotated[float, Field(ge=0)] = Field(
-        3.0, description="time for the cross-encoder; the rest keep their fused order"
+        default=3.0, description="time for the cross-encoder; the rest keep their fused order"
     )
-    rerank_weight: Annotated[float, Field(ge=0)] = Field(1.0, description="weight of the reranked order in the blend")
-    fused_weight: Annotated[float, Field(ge=0)] = Field(2.0, description="weight of the fused order in the blend")
+    rerank_weight: Annotated[float, Field(ge=0)] = Field(
+        default=1.0, description="weight of the reranked order in the blend"
+    )
+    fused_weight: Annotated[float, Field(ge=0)] = Field(
+        default=2.0, description="weight of the fused order in the blend"
+    )
 
-    answer_min_support: float = Field(0.5, description="least support, 0 to 1, below which the answer is no_evidence")
-    section_chars: Annotated[int, Field(ge=200)] = Field(
-        1600, description="characters of the parent section given to the model around a hit"
+    answer_min_support: float = Field(
+        default=0.5, description="least support, 0 to 1, below which the answer is no_evidence"
     )
-    request_timeout_s: Annotated[float, Field(gt=0)] = Field(30.0, description="deadline of one query")
+    section_chars: Annotated[int, Field(ge=200)] = Field(
+        default=1600, description="characters of the parent section given to the model around a hit"
+    )
+    request_timeout_s: Annotated[float, Field(gt=0)] = Field(default=30.0, description="deadline of one query")
 
     @field_validator("log_level")
     @classmethod

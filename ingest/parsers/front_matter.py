@@ -17,6 +17,7 @@ from rag.values import Facets, Scalar
 FENCED = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 TEXT_KEYS = ("title", "doc_type", "source", "lang")
 KNOWN_KEYS = frozenset({*TEXT_KEYS, "tags", "acl", "valid_from", "valid_to"})
+MAX_BRACKETS = 1000  # the YAML reader's time grows with the square of those left open
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what YAML escapes can make and neither UTF-8 nor PostgreSQL takes
 # beside YAMLError, the YAML reader lets these through for bad dates, numbers and tags, and for deep nesting
 YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
@@ -50,6 +51,8 @@ def read_front_matter(source: str) -> FrontMatter:
 
 def _load(text: str) -> dict[str, Any] | None:
     """The mapping in *text*; None when it is no mapping, so the fences were only rules."""
+    if text.count("[") + text.count("{") > MAX_BRACKETS:
+        raise InvalidInput("Front matter has too many brackets; write long lists one item a line.")
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
             raise InvalidInput("Front matter has a YAML alias (*name); write the value out.")

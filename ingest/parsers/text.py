@@ -12,6 +12,7 @@ from rag.values import Facets
 
 TITLE_CHARS = 80  # hard-wrapped prose is rarely narrower, so a first line this short is a title
 CAPITALS_CHARS = 60  # longer lines in capitals are warnings and legal text
+CAPITALS_LETTERS = 4  # below, it is an abbreviation
 NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){1,3})\.?[ \t]+[A-Z].{1,70}")  # "4.2 Fees"; "4. Fees" may be a list item
 SENTENCE_ENDS = (*SENTENCE_MARKS, *COLONS, ";", ",")
 
@@ -47,4 +48,4 @@ def _heading_level(paragraph: str) -> int:
     if numbered := NUMBERED.fullmatch(paragraph):
         return numbered[1].count(".") + 1
     letters = sum(map(str.isalpha, paragraph))
-    return int(paragraph.isupper() and letters >= 4 and len(paragraph) <= CAPITALS_CHARS)
+    return int(paragraph.isupper() and letters >= CAPITALS_LETTERS and len(paragraph) <= CAPITALS_CHARS)

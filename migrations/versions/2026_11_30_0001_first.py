@@ -1,4 +1,4 @@
-"""the first schema: roles, tables, partitions, row-level security"""
+"""The first schema: roles, tables, partitions, row-level security."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def upgrade() -> None:
     _embeddings_and_postings()
     _jobs()
     # before the tables are secured: an owner who is no superuser could not write it afterwards
-    op.execute(f"INSERT INTO tenants (tenant_id, name) VALUES ('{PROBE_TENANT}', 'start-up probe')")  # noqa: S608
+    op.execute(f"INSERT INTO tenants (tenant_id, name) VALUES ('{PROBE_TENANT}', 'start-up probe')")
     for table in TABLES:
         _secure(table)
 
@@ -52,7 +52,9 @@ def _roles() -> None:
         )
     op.execute("GRANT rag_worker TO rag_app WITH INHERIT FALSE, SET TRUE")
     op.execute("GRANT rag_app TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
-    op.execute("DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO rag_app, rag_worker', current_schema()); END $$")
+    op.execute(
+        "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO rag_app, rag_worker', current_schema()); END $$"
+    )
 
 
 def _secure(table: str) -> None:
@@ -138,9 +140,7 @@ def _chunks() -> None:
         sa.Column("tenant_id", sa.Uuid, nullable=False),
         sa.Column("chunk_id", sa.Uuid, nullable=False),
         sa.Column("document_id", sa.Uuid, nullable=False),
-        sa.Column(
-            "ord", sa.Integer, nullable=False, comment="the chunk's number in the postings and embeddings"
-        ),
+        sa.Column("ord", sa.Integer, nullable=False, comment="the chunk's number in the postings and embeddings"),
         sa.Column("position", sa.Integer, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("breadcrumb", TEXTS, nullable=False),

@@ -44,6 +44,4 @@ def _citation(passage: Passage, claim: str) -> Citation:
         start, quote = max(sentences(passage.text), key=lambda s: len(terms & set(analyse(s[1]))), default=(0, ""))
     chunk = passage.chunk
     begin = passage.start + start
-    return Citation(
-        passage.n, chunk.chunk_id, chunk.document_id, chunk.external_id, begin, begin + len(quote), quote
-    )
+    return Citation(passage.n, chunk.chunk_id, chunk.document_id, chunk.external_id, begin, begin + len(quote), quote)

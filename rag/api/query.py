@@ -24,9 +24,7 @@ Events = AsyncIterator[Sequence[Passage] | str | Answer]
 
 
 @router.post("/query", response_model=QueryResult, dependencies=[Depends(json_only)])
-async def post_query(
-    body: QueryBody, who: Reader, services: ServicesDep
-) -> QueryResult | EventSourceResponse:
+async def post_query(body: QueryBody, who: Reader, services: ServicesDep) -> QueryResult | EventSourceResponse:
     """The cited answer to a question, or `no_evidence`; with `stream`, the events sources, delta, done, error."""
     question = body.question(who, services.settings)
     if body.stream:
@@ -40,9 +38,7 @@ async def post_query(
     return query_result(answer, request_id.get())
 
 
-async def _streamed(
-    body: QueryBody, question: Question, who: Principal, *, services: Services
-) -> EventSourceResponse:
+async def _streamed(body: QueryBody, question: Question, who: Principal, *, services: Services) -> EventSourceResponse:
     timeout_s = services.settings.request_timeout_s
     deadline = Deadline.after(timeout_s)
     events = services.answerer.stream(who, question, max_tokens=body.max_tokens, deadline=deadline)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
+from onnxruntime import InferenceSession, SessionOptions
 from tokenizers import Tokenizer
 
 from rag.errors import ModelMissing
@@ -95,17 +95,17 @@ async def _each(pool: ThreadPoolExecutor, work: Callable[[In], Out], items: Sequ
     return list(await asyncio.gather(*(loop.run_in_executor(pool, work, item) for item in items)))
 
 
-def _load(folder: Path) -> tuple[onnxruntime.InferenceSession, Tokenizer]:
+def _load(folder: Path) -> tuple[InferenceSession, Tokenizer]:
     model, vocabulary = folder / "model.onnx", folder / "tokenizer.json"
     for file in (model, vocabulary):
         if not file.is_file():
             raise ModelMissing(f"{file} is missing; run `rag models pull`")
-    options = onnxruntime.SessionOptions()
+    options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     tokenizer = Tokenizer.from_file(str(vocabulary))
     tokenizer.no_padding()  # both files carry a fixed padding to 512
     tokenizer.no_truncation()
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]), tokenizer
+    return InferenceSession(model, options, providers=["CPUExecutionProvider"]), tokenizer
 
 
 def _cut(ids: list[int], size: int) -> list[int]:

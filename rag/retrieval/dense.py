@@ -24,9 +24,7 @@ class DenseLeg:
             found = await self._nearest(tx, question.scope, vector, depth=depth)
         return LegResult(tuple(Ranked(chunk, rank, 1 - distance) for rank, (chunk, distance) in enumerate(found, 1)))
 
-    async def _nearest(
-        self, tx: TenantTx, scope: Scope, vector: Vectors, *, depth: int
-    ) -> list[tuple[ChunkId, float]]:
+    async def _nearest(self, tx: TenantTx, scope: Scope, vector: Vectors, *, depth: int) -> list[tuple[ChunkId, float]]:
         state = await tenant_state(tx)
         alive = state.posted - state.dead
         if alive > self._exact_below:

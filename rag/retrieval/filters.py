@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import cast, get_args
+from typing import get_args
 
 from rag.errors import InvalidInput
 from rag.values import All, Any, Filter, Leaf, Not, Scalar
@@ -155,4 +155,4 @@ def narrow(first: Filter | None, second: Filter | None) -> Filter | None:
     """Both filters at once: whoever adds one can only narrow."""
     if first is None or second is None:
         return first or second
-    return All((first, cast("Filter", second)))
+    return All((first, second))

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from rag.values import ChunkId
 
 RRF_K = 60  # Cormack, Clarke and Buettcher, 2009; change it only with an eval report beside the diff
 
 
-class Sortable(Hashable, Protocol):
-    """An id with a total order."""
-
-    def __lt__(self, other: object, /) -> bool:
-        """Whether it comes before *other*."""
-
-
-Id = TypeVar("Id", bound=Sortable)
+Id = TypeVar("Id", str, ChunkId)
 
 
 def rrf(rankings: Sequence[Sequence[Id]], *, weights: Sequence[float], k: float = RRF_K) -> list[tuple[Id, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -37,9 +37,8 @@ async def compact(tx: TenantTx) -> None:
     rows = (await tx.fetch("posting_rows"))[0][0]
     for low, high in _ranges(rows // RANGE_ROWS + 1):
         blocks = [read(*row) for row in await tx.fetch("all_postings", low=low, high=high)]
-        merged = [
-            block for _, of_term in groupby(blocks, key=lambda block: block.term) for block in merge(list(of_term), live)
-        ]
+        by_term = (list(group) for _, group in groupby(blocks, key=lambda block: block.term))
+        merged = [block for group in by_term for block in merge(group, live)]
         await tx.run("delete_postings", low=low, high=high)
         await tx.run_many("insert_posting", [block.row() for block in merged])
     await tx.run("compacted", live=len(ords))
@@ -48,4 +47,4 @@ async def compact(tx: TenantTx) -> None:
 def _ranges(parts: int) -> Iterator[tuple[int, int]]:
     """The 64-bit term ids in *parts* ranges: hashes spread evenly, so the ranges hold about as many rows each."""
     edges = [-(2**63) + (2**64 * n) // parts for n in range(parts + 1)]
-    return ((low, high - 1) for low, high in zip(edges, edges[1:], strict=False))
+    return ((low, high - 1) for low, high in pairwise(edges))

@@ -112,9 +112,8 @@ class EmbeddedPostgres:
         options = f"-c listen_addresses='' -k {self._socket_dir} {OPTIONS}"
         log = self._data / "server.log"
         while True:
-            done = _run(
-                "pg_ctl", "-D", str(self._data), "-l", str(log), "-o", options, "-w", "-t", str(START_TIMEOUT_S), "start"
-            )  # fmt: skip
+            start = ("-l", str(log), "-o", options, "-w", "-t", str(START_TIMEOUT_S), "start")
+            done = _run("pg_ctl", "-D", str(self._data), *start)
             if not done.returncode:
                 return
             # after kill -9 of the server its children hold the shared memory for a moment

@@ -19,7 +19,7 @@ from rag.store.statements import statements
 from rag.values import TenantId
 
 Connection = psycopg.AsyncConnection[TupleRow]
-_DIALECT = PGDialect_psycopg()
+_DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
 
 
 class TenantTx:
@@ -48,7 +48,7 @@ class TenantTx:
     async def select(self, query: ClauseElement, **parameters: object) -> list[TupleRow]:
         """The rows of a SQLAlchemy Core query; its `tenant_id` parameter is filled in here."""
         compiled = query.compile(dialect=_DIALECT)
-        text = sql.SQL(str(compiled))  # type: ignore[arg-type]  # SQLAlchemy's own text, values bound
+        text = sql.SQL(str(compiled))  # SQLAlchemy's own text, values bound
         cursor = await self._connection.execute(text, {**compiled.params, **self._with(parameters)}, binary=True)
         return await cursor.fetchall()
 
@@ -154,4 +154,3 @@ async def _configure(connection: Connection) -> None:
 
 def _first_line(exc: BaseException) -> str:
     return (str(exc).strip().splitlines() or [type(exc).__name__])[0]
-

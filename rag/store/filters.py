@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any as Any_
 
 from sqlalchemy import (
     ColumnElement,
@@ -100,9 +101,9 @@ def _compare_metadata(key: str, op: str, value: object) -> Condition:
     return and_(kind == "string", _compare(text, op, str(value)))
 
 
-def _compare(column: ColumnElement[object], op: str, value: object) -> Condition:
+def _compare(column: ColumnElement[Any_], op: str, value: object) -> Condition:
     if isinstance(value, str) and op not in {"eq", "ne"}:
-        column = column.collate("C")  # by code point, the same on every server
+        column = cast(column, Text).collate("C")  # by code point, the same on every server
     wanted = literal(value) if isinstance(value, str | datetime) else value
     comparisons: dict[str, Condition] = {
         "eq": column == wanted,

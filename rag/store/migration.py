@@ -53,9 +53,7 @@ async def self_test(database: Database) -> None:
     Raises SetupError when a row can be read without a tenant, or a table is not under forced row-level security.
     """
     async with database.bare() as connection:
-        cursor = await connection.execute(
-            "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-        )
+        cursor = await connection.execute("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
         if (await cursor.fetchone() or (True,))[0]:
             raise SetupError("the service's role bypasses row-level security; connect as a member of rag_app")
         cursor = await connection.execute(

@@ -48,11 +48,11 @@ def weight(tf: int, length: int) -> float:
 def build(first_ord: int, chunks: Sequence[Sequence[str]]) -> Iterator[Block]:
     """The blocks for chunks given as their terms; the first gets *first_ord*, the others the ordinals after it."""
     entries: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for ord_, terms in enumerate(chunks, first_ord):
+    for number, terms in enumerate(chunks, first_ord):
         for term, tf in Counter(terms).items():
-            entries[term_id(term)].append((ord_, weight(tf, len(terms))))
-    for term, rows in sorted(entries.items()):
-        yield from _cut(term, np.array([o for o, _ in rows], ORDS), np.array([w for _, w in rows], WEIGHTS))
+            entries[term_id(term)].append((number, weight(tf, len(terms))))
+    for key, rows in sorted(entries.items()):
+        yield from _cut(key, np.array([o for o, _ in rows], ORDS), np.array([w for _, w in rows], WEIGHTS))
 
 
 def read(term: int, ords: bytes, weights: bytes) -> Block:

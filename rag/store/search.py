@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from pgvector.sqlalchemy import HALFVEC
+from psycopg.rows import TupleRow
 from sqlalchemy import ARRAY, Integer, Uuid, and_, bindparam, func, select
 
 from rag.protocols import Vectors
@@ -16,12 +17,16 @@ from rag.store.engine import TenantTx
 from rag.store.filters import visible
 from rag.store.postings import Block, read
 from rag.store.schema import DIMS, chunks, documents, embeddings
-from rag.values import Chunk, ChunkId, Scope
+from rag.values import Chunk, ChunkId, DocumentId, Scope
 
 _D, _C, _E = documents.c, chunks.c, embeddings.c
 _DISTANCE = _E.embedding.op("<=>")(bindparam("vector", type_=HALFVEC(DIMS))).label("distance")
 _OF_DOCUMENT = and_(_C.tenant_id == _D.tenant_id, _C.document_id == _D.document_id)
 _OF_CHUNK = and_(_E.tenant_id == _C.tenant_id, _E.ord == _C.ord)
+_CHUNK = (
+    *(_C.chunk_id, _C.document_id, _D.external_id, _D.title, _C.breadcrumb, _C.kind, _C.text, _C.indexed),
+    *(_C.char_start, _C.char_end, _C.section_start, _C.section_end),
+)
 _THIS_TENANT = bindparam("tenant_id", type_=_C.tenant_id.type)
 
 
@@ -91,9 +96,7 @@ async def posting_blocks(tx: TenantTx, terms: Sequence[int]) -> list[Block]:
 async def scoped_ords(tx: TenantTx, scope: Scope) -> NDArray[np.int32]:
     """The ordinals of every chunk in scope."""
     query = (
-        select(_C.ord)
-        .join_from(documents, chunks, _OF_DOCUMENT)
-        .where(visible(scope), _C.tenant_id == _THIS_TENANT)
+        select(_C.ord).join_from(documents, chunks, _OF_DOCUMENT).where(visible(scope), _C.tenant_id == _THIS_TENANT)
     )
     return np.fromiter((row[0] for row in await tx.select(query)), dtype=np.int32)
 
@@ -115,10 +118,7 @@ async def live_in_scope(tx: TenantTx, scope: Scope, ords: Sequence[int]) -> dict
 async def load_chunks(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Chunk]:
     """Those of the chunks that exist and are in scope now."""
     query = (
-        select(
-            _C.chunk_id, _C.document_id, _D.external_id, _D.title, _C.breadcrumb, _C.kind, _C.text, _C.indexed,
-            _C.char_start, _C.char_end, _C.section_start, _C.section_end,
-        )  # fmt: skip
+        select(*_CHUNK)
         .join_from(chunks, documents, _OF_DOCUMENT)
         .where(
             _C.tenant_id == _THIS_TENANT,
@@ -126,10 +126,16 @@ async def load_chunks(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) 
             visible(scope),
         )
     )
-    found = [Chunk(*row[:4], tuple(row[4]), *row[5:]) for row in await tx.select(query)]
+    found = [_chunk(row) for row in await tx.select(query)]
     return {chunk.chunk_id: chunk for chunk in found}
 
 
 async def languages(tx: TenantTx) -> list[str]:
     """The languages of the tenant's documents."""
     return sorted(str(row[0]) for row in await tx.fetch("languages"))
+
+
+def _chunk(row: TupleRow) -> Chunk:
+    """The columns of _CHUNK, which are in the order of Chunk's fields."""
+    chunk, document, external_id, title, breadcrumb, *rest = row
+    return Chunk(ChunkId(chunk), DocumentId(document), external_id, title, tuple(breadcrumb), *rest)

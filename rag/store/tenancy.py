@@ -56,9 +56,7 @@ async def find_tenant(database: Database, name: str) -> TenantId:
     return tenant
 
 
-async def create_key(
-    database: Database, tenant: TenantId, *, scopes: frozenset[str], groups: frozenset[str]
-) -> str:
+async def create_key(database: Database, tenant: TenantId, *, scopes: frozenset[str], groups: frozenset[str]) -> str:
     """A new key of the tenant, in the only place where it can be read."""
     key_id, secret = uuid4(), secrets.token_bytes(SECRET_BYTES)
     async with database.tenant(tenant) as tx:

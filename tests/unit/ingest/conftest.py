@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ingest.blocks import Parsed
+from ingest.limits import Limits
 from ingest.parsers import parse
-from ingest.splitter import Limits, split
+from ingest.splitter import split
 from rag.values import Draft
 
 WORD_OR_MARK = re.compile(r"[A-Za-z0-9]+|[^\sA-Za-z0-9]")  # CJK characters count one by one

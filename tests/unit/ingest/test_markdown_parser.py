@@ -95,7 +95,8 @@ def test_setext_headings_and_anchors_are_read(markdown: Read) -> None:
 
 def test_a_fence_ends_only_at_its_own_mark_as_long_and_bare(markdown: Read) -> None:
     parsed = markdown(
-        "````md\n```\n# inside\n```\n````\n\n## One\n\n~~~\n```\n~~~\n\n```py\nx = 1\n``````\n\n## Two\n\n```\n# open end\n"
+        "````md\n```\n# inside\n```\n````\n\n## One\n\n~~~\n```\n~~~\n\n"
+        "```py\nx = 1\n``````\n\n## Two\n\n```\n# open end\n"
     )
 
     assert headings(parsed) == [(2, "One"), (2, "Two")]
@@ -103,9 +104,9 @@ def test_a_fence_ends_only_at_its_own_mark_as_long_and_bare(markdown: Read) -> N
 
 
 def test_fences_in_list_items_are_code_and_the_list_goes_on(markdown: Read) -> None:
-    parsed = markdown(
-        "1. Pull\n\n   ```sh\n   # not a heading\n     run\n   ```\n\n2. Push\n\n## Next\n\n   ~~~\n# flush\n   ~~~\n"
-    )
+    listed = "1. Pull\n\n   ```sh\n   # not a heading\n     run\n   ```\n\n2. Push\n"
+
+    parsed = markdown(f"{listed}\n## Next\n\n   ~~~\n# flush\n   ~~~\n")
 
     assert headings(parsed) == [(2, "Next")]
     assert texts(parsed, "code") == ["# not a heading\n  run", "# flush"]

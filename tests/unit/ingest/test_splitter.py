@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from ingest.limits import Limits
 from ingest.parsers import parse
-from ingest.splitter import Limits, split
+from ingest.splitter import split
 from rag.values import Draft
 
 Chunks = Callable[..., list[Draft]]
@@ -60,7 +61,7 @@ def test_the_section_span_holds_its_own_content_only(chunks_of: Chunks) -> None:
         (3, 7),
         (12, 12 + 3 * 399 + 2 * 2),
         (12, 12 + 3 * 399 + 2 * 2),
-        (1221, 1227),
+        (1218, 1224),
     ]
 
 
@@ -82,7 +83,7 @@ def test_a_paragraph_over_the_maximum_is_cut_between_sentences(chunks_of: Chunks
     drafts = chunks_of("Dr. Ito paid 3.50 e.g. in No. 5 for it. " * 60)
 
     assert all(draft.text.endswith("for it.") and draft.text.startswith("Dr. Ito") for draft in drafts)
-    assert all(600 <= len(draft.text) <= 1000 for draft in drafts)
+    assert [len(draft.text) for draft in drafts] == [639, 639, 639, 479]  # 16, 16, 16 and the last 12 sentences
 
 
 def test_cjk_text_is_cut_at_its_own_marks_and_counted_first(chunks_of: Chunks) -> None:
@@ -96,7 +97,7 @@ def test_cjk_text_is_cut_at_its_own_marks_and_counted_first(chunks_of: Chunks) -
 
 def test_a_short_last_paragraph_is_repeated_at_the_head_of_the_next_chunk(chunks_of: Chunks) -> None:
     drafts = chunks_of(
-        "\n\n".join([paragraph("A", 500), paragraph("B", 150), paragraph("C", 500), paragraph("D", 300)])
+        "\n\n".join([paragraph("A", 500), paragraph("B", 150), paragraph("C", 500), paragraph("D", 400)])
     )
 
     assert [draft.text[0] for draft in drafts] == ["A", "B", "D"]
