@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 from eval.matching import contains, overlaps
@@ -46,8 +46,8 @@ class Outcome(Strict):
         return min((rank for rank in self.ranks["reranked"] if rank), default=None)
 
 
-def judge(question: Question, search: SearchReply, answer: QueryReply) -> Outcome:
-    """The outcome of *question*, from the service's two replies to it."""
+def judge(question: Question, search: SearchReply, answer: QueryReply, documents: Mapping[str, str | None]) -> Outcome:
+    """The outcome of *question*, from the service's two replies and the texts of the cited documents."""
     texts = {hit.chunk_id: hit.text for hit in search.hits}
     quoted = [_quotes_gold(citation, question.gold) for citation in answer.citations]
     cited = [_is_right(citation, texts.get(citation.chunk_id, ""), question.gold) for citation in answer.citations]
@@ -64,7 +64,7 @@ def judge(question: Question, search: SearchReply, answer: QueryReply) -> Outcom
         citations=len(cited),
         right_citations=sum(cited),
         right_documents=sum(citation.external_id in golden for citation in answer.citations),
-        quote_errors=sum(citation.quote not in texts.get(citation.chunk_id, "") for citation in answer.citations),
+        quote_errors=sum(_misquotes(citation, documents) for citation in answer.citations),
         rerank=search.rerank,
         complete=search.complete,
     )
@@ -122,6 +122,11 @@ def _stage_ranks(golds: Sequence[Gold], hits: Sequence[Hit], stage: Stage) -> tu
         return min(held, default=None)
 
     return tuple(map(first_rank, golds))
+
+
+def _misquotes(citation: Citation, documents: Mapping[str, str | None]) -> bool:
+    text = documents.get(citation.external_id) or ""
+    return not citation.quote or text[citation.start : citation.end] != citation.quote
 
 
 def _holds(hit: Hit, gold: Gold) -> bool:

@@ -71,10 +71,10 @@ def load_benchmark(folder: Path, split: str | None) -> Benchmark:
 
 
 async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit: int | None) -> dict[str, object]:
-    """The metrics of the first *limit* queries, asked one at a time so that latencies do not disturb each other."""
+    """The metrics of *limit* queries, asked one at a time so that latencies do not disturb each other."""
     scores: list[dict[str, float | None]] = []
     replies: list[SearchReply] = []
-    asked = list(benchmark.queries.items())[:limit]
+    asked = spread(list(benchmark.queries.items()), limit)
     options: Body = {"top_k": CANDIDATES, "rerank": rerank}
     for query_id, text in asked:
         reply = await service.search(Asker(benchmark.tenant), {"query": text, **options})
@@ -94,6 +94,12 @@ async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit
         "incomplete_searches": sum(not reply.complete for reply in replies),
         "benchmark": benchmark.name,
     }
+
+
+def spread(queries: Sequence[tuple[str, str]], limit: int | None) -> list[tuple[str, str]]:
+    """*limit* of the queries at even distances: files are often ordered by kind, so the first ones are no sample."""
+    count = min(limit or len(queries), len(queries))
+    return [queries[n * len(queries) // count] for n in range(count)]
 
 
 def score(ranking: Iterable[str], grades: Mapping[str, int]) -> dict[str, float | None]:

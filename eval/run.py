@@ -64,5 +64,8 @@ async def _ask(service: Service, question: Question) -> _Asked:
     ranking: Body = {"top_k": CANDIDATES, "explain": True, "rerank": True}
     search = await service.search(who, {"query": question.question, **scope, **ranking})
     answer = await service.query(who, {"query": question.question, **scope})
+    texts = {c.external_id: await service.document_text(who, c.external_id) for c in answer.citations}
     model = f"{answer.provider}/{answer.model}" if answer.provider else ""
-    return _Asked(judge(question, search, answer), model, search_ms=search.elapsed_ms, query_ms=answer.elapsed_ms)
+    return _Asked(
+        judge(question, search, answer, texts), model, search_ms=search.elapsed_ms, query_ms=answer.elapsed_ms
+    )

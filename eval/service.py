@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
+from urllib.parse import quote
 
 import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -101,6 +102,8 @@ class Citation(BaseModel):
 
     chunk_id: str
     external_id: str
+    start: int
+    end: int
     quote: str
 
 
@@ -130,6 +133,16 @@ class Service:
     async def query(self, asker: Asker, body: Body) -> QueryReply:
         """The cited answer to *body*, with the time it took."""
         return await self._post(asker, "/v1/query", body=body, reply_type=QueryReply)
+
+    async def document_text(self, asker: Asker, external_id: str) -> str | None:
+        """The stored text that spans count in, None where the asker has no such document."""
+        headers = {"Authorization": f"Bearer {self.keys[asker]}"}
+        try:
+            response = await self.http.get(f"/v1/documents/{quote(external_id)}", headers=headers)
+        except httpx2.TransportError as exc:
+            raise CannotRun(f"{self.http.base_url} cannot be reached ({type(exc).__name__} {exc})") from exc
+        text = response.json().get("text") if response.status_code == httpx2.codes.OK else None
+        return text if isinstance(text, str) else None
 
     async def _post(self, asker: Asker, route: str, *, body: Body, reply_type: type[ReplyT]) -> ReplyT:
         where = f"POST {route} as {asker} for {body['query']!r}"
@@ -251,8 +264,8 @@ async def _rag(*arguments: str, accepted: tuple[int, ...] = (0,)) -> str:
 @asynccontextmanager
 async def _serving() -> AsyncIterator[str]:
     port = _free_port()
-    settings = ("/usr/bin/env", f"RAG_RERANK_DEADLINE_S={RERANK_DEADLINE_S}")
-    command = (*settings, *RAG, "serve", "--port", str(port), "--no-worker")
+    deadlines = (f"RAG_RERANK_DEADLINE_S={RERANK_DEADLINE_S}", f"RAG_REQUEST_TIMEOUT_S={REQUEST_TIMEOUT_S}")
+    command = ("/usr/bin/env", *deadlines, *RAG, "serve", "--port", str(port), "--no-worker")
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
         try:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from ingest.blocks import Block, Parsed
+from ingest.cuts import blank_lines, lines, middle, windows, word_groups, words
 from ingest.limits import Limits, Size
 from ingest.sections import Section
-from ingest.sentences import blank_lines, lines, middle, sentences, windows, word_groups, words
 from ingest.tables import CAPTION_CHARS, Row
+from rag.sentences import sentence_starts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,9 +96,9 @@ def _fields(row: Row) -> Cut:
 
 TO_WORDS = (_at(word_groups), _at(words), _at(windows), *[_at(middle)] * 8)  # 8 halvings leave single characters
 CUTS: dict[str, tuple[Cut, ...]] = {
-    "paragraph": (_at(sentences), _at(lines), *TO_WORDS),
-    "qa": (_at(sentences), _at(lines), *TO_WORDS),
-    "list": (_at(lines), _at(sentences), *TO_WORDS),
+    "paragraph": (_at(sentence_starts), _at(lines), *TO_WORDS),
+    "qa": (_at(sentence_starts), _at(lines), *TO_WORDS),
+    "list": (_at(lines), _at(sentence_starts), *TO_WORDS),
     "code": (_at(blank_lines), _at(lines), *TO_WORDS),
     "heading": TO_WORDS,
     "table": TO_WORDS,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ingest.blocks import Block, Parsed
-from ingest.sentences import QUESTION_MARKS
+from ingest.cuts import QUESTION_MARKS
 
 ENTRY_CHARS = 120  # list lines longer than this on average are prose with dots in front
 REFERENCE_TYPES = frozenset({"reference", "api"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from ingest.parsers import READABLE_SUFFIXES
 from ingest.pipeline import Result, Source
 from rag.errors import InvalidInput
+
+_MARKDOWN = re.compile(r"\A---\n.+?\n---\n|(?:\A|\n\n)#{1,6} \S[^\n]*\n\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +86,10 @@ def _row(found: Found) -> Source:
         raise InvalidInput("`title` must be text and `metadata` an object")
     text = row["text"] if row["text"].strip() else title
     scalars = {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}
-    kind = row.get("content_type") or "text/plain"
+    kind = row.get("content_type") or _kind_of(text)
     return Source(row["_id"], text.encode(errors="surrogatepass"), kind, {"title": title, "metadata": scalars})
+
+
+def _kind_of(text: str) -> str:
+    """Markdown when the text has front matter or a heading under a blank line, which code comments rarely are."""
+    return "text/markdown" if _MARKDOWN.search(text) else "text/plain"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markdown_it.rules_block.table import escapedSplit
 
-from ingest.sentences import COLONS
+from ingest.cuts import COLONS
 
 CAPTION_CHARS = 200  # a longer paragraph is prose, and a caption is repeated in every chunk of its table
 SHORT_LINE_CHARS = 100  # a lone line this short in front of a table names it

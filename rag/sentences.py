@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator
 
 # the lookbehind and the possessive repeats keep a long row of dots linear
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"')\]”’»]*+\s+|[。！？]++[」』”’）]*+\s*+")
+_END = re.compile(
+    r"(?<![.!?\u2026])[.!?\u2026]++[\"')\]\u201d\u2019\u00bb]*+\s+"
+    r"|[\u3002\uff01\uff1f]++[\u300d\u300f\u201d\u2019\uff09]*+\s*+"
+)
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|ca|approx|resp|incl|Dr|Mr|Mrs|Ms|Prof|Sr|Jr|St|No|Nos|Fig|Figs|Eq|Sec|Ch|Vol|pp?|"
     r"Inc|Ltd|Co|Corp|Art|Abs|Nr|bzw|z\.B|d\.h|U\.S|U\.K)|\b[A-Z]|^\W*\d+)\.$"

@@ -57,11 +57,11 @@ class Settings(BaseSettings):
         default=1.0, description="weight of the reranked order in the blend"
     )
     fused_weight: Annotated[float, Field(ge=0)] = Field(
-        default=2.0, description="weight of the fused order in the blend"
+        default=1.0, description="weight of the fused order in the blend"
     )
 
     answer_min_support: float = Field(
-        default=0.5, description="least support, 0 to 1, below which the answer is no_evidence"
+        default=0.62, description="least support, 0 to 1, below which the answer is no_evidence"
     )
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"

@@ -206,12 +206,20 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A source as the answering model reads it: section text around the hits of one document, numbered from 1."""
+    """A source as the answering model reads it: section text around the hits of one document, numbered from 1.
+
+    `chunk` is the best of `chunks`, the hits inside; `start` is where the text begins in the document.
+    """
 
     n: int
-    chunk: Chunk
+    chunks: tuple[Chunk, ...]
     text: str
     start: int
+
+    @property
+    def chunk(self) -> Chunk:
+        """The best hit."""
+        return self.chunks[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ingest.blocks import Parsed
@@ -29,6 +30,8 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
     """The document in *data*; an explicit content type decides over the suffix of *name*."""
     parser = _parser(name, content_type)
     parsed = parser(_decode(data, name))
+    if not parsed.text:  # front matter alone still names what the page is about
+        parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
         raise InvalidInput(f"{name} has no text.")
     return parsed

@@ -11,10 +11,10 @@ from markdown_it.rules_block import StateBlock, reference
 from markdown_it.token import Token
 
 from ingest.blocks import Parsed, TextBuilder
+from ingest.cuts import COLONS, QUESTION_MARKS
 from ingest.parsers.front_matter import read_front_matter
 from ingest.parsers.html_text import html_text, tags_replaced
 from ingest.parsers.text import parse_text
-from ingest.sentences import COLONS, QUESTION_MARKS
 from ingest.tables import Row, caption_of, extra_cells, labelled_rows, row_line
 from rag.values import Facets
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from ingest.blocks import Parsed, TextBuilder
-from ingest.sentences import COLONS, SENTENCE_MARKS
+from ingest.cuts import COLONS, SENTENCE_MARKS
 from rag.values import Facets
 
 TITLE_CHARS = 80  # hard-wrapped prose is rarely narrower, so a first line this short is a title

@@ -42,6 +42,7 @@ def _citation(passage: Passage, claim: str) -> Citation:
     if start < 0:
         terms = set(analyse(claim))
         start, quote = max(sentences(passage.text), key=lambda s: len(terms & set(analyse(s[1]))), default=(0, ""))
-    chunk = passage.chunk
     begin = passage.start + start
+    holds = (c for c in passage.chunks if c.start <= begin and begin + len(quote) <= c.end)
+    chunk = next(holds, passage.chunk)  # the section around the hits supports claims too
     return Citation(passage.n, chunk.chunk_id, chunk.document_id, chunk.external_id, begin, begin + len(quote), quote)

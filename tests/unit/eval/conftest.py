@@ -47,7 +47,8 @@ def scripted() -> Callable[[Script], Service]:
 
     def make(script: Script) -> Service:
         def handler(request: httpx2.Request) -> httpx2.Response:
-            return httpx2.Response(200, json=script(request.url.path, json.loads(request.content)))
+            body = json.loads(request.content) if request.content else {}
+            return httpx2.Response(200, json=script(request.url.path, body))
 
         http = httpx2.AsyncClient(base_url="http://service", transport=httpx2.MockTransport(handler))
         return Service(http, {Asker("acme"): "key", Asker("acme", ("hr",)): "hr-key"})

@@ -27,7 +27,13 @@ def url() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            payload = json.dumps(_reply(self.path, body["query"])).encode()
+            self._send(_reply(self.path, body["query"]))
+
+        def do_GET(self) -> None:
+            self._send({"text": PASSAGE})
+
+        def _send(self, reply: dict[str, Any]) -> None:
+            payload = json.dumps(reply).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
@@ -50,7 +56,7 @@ def _reply(path: str, query: str) -> dict[str, Any]:
         return {"hits": [guide | {"ranks": ranks}], "complete": True, "rerank": "full"}
     if query == "Moon?":
         return {"status": "no_evidence", "citations": []}
-    return {"status": "answered", "citations": [guide | {"quote": PASSAGE}]}
+    return {"status": "answered", "citations": [guide | {"start": 0, "end": len(PASSAGE), "quote": PASSAGE}]}
 
 
 @pytest.fixture

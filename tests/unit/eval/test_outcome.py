@@ -31,7 +31,10 @@ def _search(*hits: dict[str, Any], **facts: Any) -> SearchReply:
 
 
 def _reply(status: str, *citations: tuple[str, str, str]) -> QueryReply:
-    named = [dict(zip(("chunk_id", "external_id", "quote"), citation, strict=True)) for citation in citations]
+    named = [
+        {"chunk_id": chunk, "external_id": document, "start": 0, "end": len(quote), "quote": quote}
+        for chunk, document, quote in citations
+    ]
     return QueryReply.model_validate({"status": status, "citations": named, "elapsed_ms": 1.0})
 
 
@@ -42,7 +45,7 @@ def test_each_stage_is_ranked_by_its_own_ranks_and_the_last_by_the_order_of_the_
         hit("c3", "a.md", "Again: alpha takes two days.", fused=2, dense=5),
     )
 
-    ranks = judge(QUESTION, search, _reply("no_evidence")).ranks
+    ranks = judge(QUESTION, search, _reply("no_evidence"), {}).ranks
 
     assert ranks == {"dense": (5, None), "lexical": (4, None), "fused": (2, None), "reranked": (2, None)}
 
@@ -61,24 +64,30 @@ def test_a_citation_is_right_by_its_quote_or_by_its_chunk_but_only_in_a_gold_doc
         ("c3", "b.md", "Nothing here."),
     )
 
-    outcome = judge(QUESTION, search, answer)
+    outcome = judge(QUESTION, search, answer, {})
 
     assert (outcome.citations, outcome.right_citations, outcome.right_documents) == (4, 2, 3)
     assert outcome.verdict == "right"
 
 
-def test_a_quote_that_its_chunk_does_not_hold_is_counted(hit: HitMaker) -> None:
-    search = _search(hit("c1", "a.md", "Alpha takes two days."))
-    answer = _reply("answered", ("c1", "a.md", "Alpha takes three days."), ("gone", "a.md", "Alpha"))
+def test_a_quote_that_does_not_stand_at_its_span_of_the_document_is_counted() -> None:
+    documents = {"a.md": "Alpha takes two days.", "b.md": None}
+    answer = _reply(
+        "answered",
+        ("c1", "a.md", "Alpha takes"),
+        ("c1", "a.md", "takes two"),
+        ("c2", "b.md", "Beta"),
+        ("c1", "a.md", ""),
+    )
 
-    assert judge(QUESTION, search, answer).quote_errors == 2
+    assert judge(QUESTION, _search(), answer, documents).quote_errors == 3
 
 
 def test_an_answer_without_a_gold_quote_is_wrong_and_no_answer_is_an_abstention(hit: HitMaker) -> None:
     search = _search(hit("c1", "a.md", "Alpha takes two days. It is blue."))
 
-    wrong = judge(QUESTION, search, _reply("answered", ("c1", "a.md", "It is blue.")))
-    abstained = judge(QUESTION, search, _reply("no_evidence"))
+    wrong = judge(QUESTION, search, _reply("answered", ("c1", "a.md", "It is blue.")), {})
+    abstained = judge(QUESTION, search, _reply("no_evidence"), {})
 
     assert (wrong.verdict, wrong.right_citations) == ("wrong", 1)
     assert abstained.verdict == "abstained"
@@ -87,7 +96,7 @@ def test_an_answer_without_a_gold_quote_is_wrong_and_no_answer_is_an_abstention(
 def test_any_answer_to_an_unanswerable_question_is_a_leak() -> None:
     question = QUESTION.model_copy(update={"type": "unanswerable", "gold": ()})
 
-    verdicts = [judge(question, _search(), _reply(s)).verdict for s in ("answered", "degraded", "no_evidence")]
+    verdicts = [judge(question, _search(), _reply(s), {}).verdict for s in ("answered", "degraded", "no_evidence")]
 
     assert verdicts == ["leaked", "leaked", "right"]
 

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from eval.errors import CannotRun
-from eval.public import load_benchmark, measure, score
+from eval.public import load_benchmark, measure, score, spread
 from eval.service import Asker, Service
 
 
@@ -83,7 +83,14 @@ def test_a_document_ranks_where_its_best_chunk_does() -> None:
     assert (scores["recall@1"], scores["recall@5"]) == (0.0, 1.0)
 
 
-def test_the_first_queries_with_judgements_are_measured(tmp_path: Path) -> None:
+def test_a_limit_takes_queries_from_the_whole_file() -> None:
+    queries = [(f"q{n}", "text") for n in range(10)]
+
+    assert [id_ for id_, _ in spread(queries, 4)] == ["q0", "q2", "q5", "q7"]
+    assert spread(queries, None) == spread(queries, 99) == queries
+
+
+def test_queries_with_judgements_are_measured(tmp_path: Path) -> None:
     benchmark = load_benchmark(_write(tmp_path, qrels="q2\td1\t1\nq3\td3\t1\n"), None)
     bodies: list[dict[str, Any]] = []
 

@@ -24,12 +24,14 @@ def test_every_question_is_searched_whole_and_asked_in_its_scope(
     bodies: list[tuple[str, dict[str, Any]]] = []
 
     def script(route: str, body: dict[str, Any]) -> dict[str, Any]:
+        if route == "/v1/documents/guides/install.md":
+            return {"text": "Run `make demo` **first**. Then rest."}
         bodies.append((route, body))
         text = "Run `make demo` **first**."
         if route == "/v1/search":
             found = [hit("c0", "other.md", "?", fused=2), hit("c1", "guides/install.md", text, fused=1, dense=1)]
             return {"hits": found, "complete": True, "rerank": "full"}
-        quote = {"n": 1, "chunk_id": "c1", "external_id": "guides/install.md", "start": 0, "end": 9, "quote": text}
+        quote = {"n": 1, "chunk_id": "c1", "external_id": "guides/install.md", "start": 0, "end": 26, "quote": text}
         return {"status": "answered", "citations": [quote], "provider": "p", "model": "m"}
 
     run = asyncio.run(ask_all(scripted(script), suite.questions))
@@ -37,6 +39,7 @@ def test_every_question_is_searched_whole_and_asked_in_its_scope(
     assert [outcome.id for outcome in run.outcomes] == ["acme-001", "acme-002"]
     assert run.outcomes[0].ranks == {"dense": (1,), "lexical": (None,), "fused": (1,), "reranked": (2,)}
     assert run.outcomes[0].first == ("other.md > T > Section", "guides/install.md > T > Section")
+    assert [outcome.quote_errors for outcome in run.outcomes] == [0, 0]
     assert run.models == ("p/m",)
     assert len(run.search_ms) == len(run.query_ms) == 2
     searched = {"query": "How do I start?", "top_k": 100, "explain": True, "rerank": True}

@@ -37,7 +37,7 @@ def test_other_formats_are_refused_with_what_is_read(name: str, content_type: st
         (b"caf\xe9!", "a.md is not UTF-8 at byte 3; save it as UTF-8."),
         (b"", "a.md has no text."),
         (b"<!-- only a comment -->\n\n***\n", "a.md has no text."),
-        (b"---\ntitle: T\n---\n", "a.md has no text."),
+        (b"---\nauthor: T\n---\n", "a.md has no text."),
     ],
 )
 def test_bytes_without_readable_text_are_refused(data: bytes, says: str) -> None:
@@ -45,6 +45,13 @@ def test_bytes_without_readable_text_are_refused(data: bytes, says: str) -> None
         parse(data, name="a.md")
 
     assert refused.value.detail == says
+
+
+def test_a_page_of_front_matter_alone_is_found_by_its_title() -> None:
+    parsed = parse(b"---\ntitle: Rule index\ndoc_type: reference\n---\n", name="a.md")
+
+    assert parsed.text == "Rule index"
+    assert parsed.facets.doc_type == "reference"
 
 
 def test_plain_text_has_paragraphs_and_only_clear_headings() -> None:

@@ -1,4 +1,4 @@
-"""Where text may be cut: offsets of the parts after the first, each function finer than the one before."""
+"""Places where text may be cut: offsets of the parts after the first, each function finer than the one before."""
 
 from __future__ import annotations
 
@@ -9,26 +9,6 @@ SENTENCE_MARKS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")  # the last three
 QUESTION_MARKS = ("?", "\uff1f")
 COLONS = (":", "\uff1a")
 WINDOW_CHARS = 200  # small enough to fill chunks well, large enough to count few pieces
-
-# the lookbehind and the possessive repeats keep a long row of dots linear
-SENTENCE_END = re.compile(
-    r"(?<![.!?\u2026])[.!?\u2026]++[\"')\]\u201d\u2019\u00bb]*+\s+"
-    r"|[\u3002\uff01\uff1f]++[\u300d\u300f\u201d\u2019\uff09]*+\s*+"
-)
-ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|ca|approx|resp|incl|Dr|Mr|Mrs|Ms|Prof|Sr|Jr|St|No|Nos|Fig|Figs|Eq|Sec|Ch|Vol|pp?|"
-    r"Inc|Ltd|Co|Corp|Art|Abs|Nr|bzw|z\.B|d\.h|U\.S|U\.K)|\b[A-Z]|^\W*\d+)\.$"
-)
-
-
-def sentences(text: str) -> Iterator[int]:
-    """Starts of sentences; abbreviations, initials and decimals end none, and neither does a mark before lower case."""
-    for end in SENTENCE_END.finditer(text):
-        mark_only = end[0].strip() == "."
-        if mark_only and ABBREVIATION.search(text, max(0, end.start() - 12), end.start() + 1):
-            continue
-        if end.end() < len(text) and not (mark_only and text[end.end()].islower()):
-            yield end.end()
 
 
 def blank_lines(text: str) -> Iterator[int]:

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Caller, document
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
+Event = tuple[str, dict[str, Any]]
+
+
+async def events(caller: Caller, question: str, **body: Any) -> list[Event]:
+    headers = {"Authorization": f"Bearer {caller.key}"}
+    found: list[Event] = []
+    request = {"query": question, "stream": True, **body}
+    async with caller.http.stream("POST", "/v1/query", json=request, headers=headers) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        async for line in response.aiter_lines():
+            field, _, value = line.partition(": ")
+            if field == "event":
+                name = value
+            elif field == "data":
+                found.append((name, json.loads(value)))
+    return found
+
+
+def untimed(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in {"timings_ms", "request_id"}}
+
+
+async def test_a_question_is_answered_with_citations(acme: Caller) -> None:
+    answer = await acme.query("How long does a refund take?")
+
+    assert answer["status"] == "answered"
+    assert "five business days" in answer["answer"]
+    assert (answer["provider"], answer["cache"]) == ("extractive", "off")
+    assert answer["citations"][0]["external_id"] == "guides/refunds.md"
+    assert f"[{answer['citations'][0]['n']}]" in answer["answer"]
+    assert {"retrieval", "model", "total", "retrieval.dense"} <= answer["timings_ms"].keys()
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["How long does a refund take?", "What does HLY-4031 mean?", "How much does the Größe XL parcel box hold?",
+     "What is the hotel allowance?", "When do I change the oil of the pump?"],
+)  # fmt: skip
+async def test_every_quote_is_the_exact_span_of_its_document(acme: Caller, question: str) -> None:
+    answer = await acme.query(question)
+
+    assert answer["citations"]
+    for citation in answer["citations"]:
+        text = (await acme.document(citation["external_id"]))["text"]
+        assert text[citation["start"] : citation["end"]] == citation["quote"] != ""
+
+
+@pytest.mark.parametrize("question", ["What does HLY-4039 mean?", "Who won the 1998 chess championship?", "退款 🎈"])
+async def test_a_question_that_the_documents_do_not_answer_has_no_evidence(acme: Caller, question: str) -> None:
+    answer = await acme.query(question)
+
+    assert (answer["status"], answer["answer"], answer["citations"]) == ("no_evidence", "", [])
+
+
+async def test_the_same_question_gives_the_same_body(acme: Caller) -> None:
+    first, second = [await acme.query("Are fees returned with a refund?") for _ in range(2)]
+
+    assert untimed(first) == untimed(second)
+    assert first["request_id"] != second["request_id"]
+
+
+async def test_a_document_with_groups_answers_only_their_members(acme: Caller, acme_hr: Caller) -> None:
+    question = "Where does salary band B7 start?"
+
+    assert (await acme.query(question))["status"] == "no_evidence"
+    assert "71,000 EUR" in (await acme_hr.query(question))["answer"]
+
+
+async def test_a_question_as_of_a_moment_is_answered_from_what_was_valid_then(acme: Caller) -> None:
+    question = "What is the hotel allowance?"
+
+    assert "155 EUR" in (await acme.query(question))["answer"]
+    assert "120 EUR" in (await acme.query(question, as_of="2024-06-01"))["answer"]
+
+
+async def test_filters_and_the_token_limit_hold_for_answers(acme: Caller) -> None:
+    nowhere = {"field": "doc_type", "op": "eq", "value": "none"}
+
+    assert (await acme.query("How long does a refund take?", filters=nowhere))["status"] == "no_evidence"
+    assert len((await acme.query("How long does a refund take?", max_tokens=1))["citations"]) == 1
+
+
+async def test_a_stream_gives_sources_then_the_answer_in_pieces_then_the_whole(acme: Caller) -> None:
+    plain = await acme.query("How long does a refund take?")
+
+    streamed = await events(acme, "How long does a refund take?")
+
+    names = [name for name, _ in streamed]
+    assert names == ["sources", *["delta"] * (len(names) - 2), "done"]
+    assert len(names) > 3
+    assert "".join(data["text"] for name, data in streamed if name == "delta") == streamed[-1][1]["answer"]
+    assert untimed(streamed[-1][1]) == untimed(plain)
+    assert streamed[0][1]["request_id"] == streamed[-1][1]["request_id"]
+
+
+async def test_streamed_sources_are_those_the_answer_cites_and_have_spans(acme: Caller) -> None:
+    streamed = await events(acme, "How long does a refund take?")
+
+    listed = {source["n"]: source for source in streamed[0][1]["sources"]}
+    assert list(listed) == list(range(1, len(listed) + 1))
+    for citation in streamed[-1][1]["citations"]:
+        source = listed[citation["n"]]
+        assert source["external_id"] == citation["external_id"]
+        assert source["start"] <= citation["start"] < citation["end"] <= source["end"]
+
+
+async def test_a_stream_without_evidence_has_no_pieces(acme: Caller) -> None:
+    [sources, done] = await events(acme, "What does HLY-4039 mean?")
+
+    assert sources[0] == "sources"
+    assert sources[1]["sources"] == []
+    assert done[0] == "done"
+    assert done[1]["status"] == "no_evidence"
+
+
+async def test_a_stream_that_cannot_begin_has_the_status_of_its_error(acme: Caller) -> None:
+    refused = await acme.send("POST", "/v1/query", json={"query": " ", "stream": True})
+
+    assert refused.status_code == 422
+    assert refused.headers["content-type"] == "application/problem+json"
+
+
+async def test_an_answer_after_a_document_changed_is_from_its_new_version(newcomer: Caller) -> None:
+    for days in ("five", "nine"):
+        await newcomer.put("refunds.md", json={"text": f"# Refunds\n\nA refund takes {days} business days.\n"})
+
+    answer = await newcomer.query("How long does a refund take?")
+
+    assert "nine" in answer["answer"]
+    assert answer["citations"][0]["quote"] == "A refund takes nine business days."
+    assert (await newcomer.send("DELETE", document("refunds.md"))).status_code == 204
+    assert (await newcomer.query("How long does a refund take?"))["status"] == "no_evidence"

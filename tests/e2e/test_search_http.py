@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Caller
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
+
+QUESTIONS = [
+    "how long does a refund take",
+    "HLY-4031",
+    "Größe XL 📦",
+    "hotel allowance",
+    "oil",
+    "退款",
+    "salary band B7",
+]
+
+
+def untimed(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in {"timings_ms", "request_id"}}
+
+
+async def test_a_search_finds_the_chunk_that_answers(acme: Caller) -> None:
+    found = await acme.search("how long does a refund take?")
+
+    assert found["hits"][0]["external_id"] == "guides/refunds.md"
+    assert "five business days" in found["hits"][0]["text"]
+    assert found["hits"][0]["breadcrumb"][:1] == ["Refunds"]
+    assert (found["complete"], found["rerank"]) == (True, "full")
+    assert {"dense", "lexical", "rerank", "total"} <= found["timings_ms"].keys()
+
+
+async def test_an_identifier_is_found_first(acme: Caller) -> None:
+    assert (await acme.found("HLY-4032"))[0] == "ops/errors.md"
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_every_hit_is_the_exact_span_of_its_document(acme_hr: Caller, question: str) -> None:
+    hits = (await acme_hr.search(question, top_k=100))["hits"]
+
+    assert hits
+    texts = {name: (await acme_hr.document(name))["text"] for name in {hit["external_id"] for hit in hits}}
+    assert all(texts[hit["external_id"]][hit["start"] : hit["end"]] == hit["text"] for hit in hits)
+
+
+@pytest.mark.parametrize("rerank", [True, False])
+async def test_top_k_does_not_change_the_order(acme: Caller, rerank: bool) -> None:
+    every = (await acme.search("refund hotel pump", top_k=100, rerank=rerank))["hits"]
+
+    for top_k in (1, 3, 5):
+        assert (await acme.search("refund hotel pump", top_k=top_k, rerank=rerank))["hits"] == every[:top_k]
+
+
+async def test_the_same_search_gives_the_same_body(acme: Caller) -> None:
+    bodies = await asyncio.gather(*(acme.search("refund fees", explain=True) for _ in range(4)))
+
+    assert all(untimed(body) == untimed(bodies[0]) for body in bodies)
+    assert len({body["request_id"] for body in bodies}) == 4
+
+
+async def test_scores_fall_and_chunks_come_once(acme: Caller) -> None:
+    hits = (await acme.search("refund", top_k=100))["hits"]
+
+    assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
+    assert len({hit["chunk_id"] for hit in hits}) == len(hits)
+
+
+async def test_without_rerank_the_fused_order_stands(acme: Caller) -> None:
+    found = await acme.search("refund", rerank=False, explain=True)
+
+    assert found["rerank"] == "skipped"
+    assert [hit["ranks"]["fused"]["rank"] for hit in found["hits"]] == list(range(1, len(found["hits"]) + 1))
+    assert all(hit["ranks"]["rerank"] is None for hit in found["hits"])
+
+
+async def test_explain_shows_the_place_in_each_leg(acme: Caller) -> None:
+    best = (await acme.search("HLY-4031", explain=True))["hits"][0]["ranks"]
+
+    assert best["lexical"]["rank"] == 1
+    assert best["lexical"]["score"] > 0
+    assert best.keys() == {"dense", "lexical", "fused", "rerank"}
+    # reciprocal ranks, 60 apart
+    assert best["fused"]["score"] == pytest.approx(1 / 61 + 1 / (60 + best["dense"]["rank"]))
+
+
+async def test_without_explain_there_are_no_ranks(acme: Caller) -> None:
+    assert (await acme.search("refund"))["hits"][0]["ranks"] is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"field": "doc_type", "op": "eq", "value": "guide"}, {"guides/refunds.md", "guides/pump.md"}),
+        ({"field": "metadata.level", "op": "gt", "value": 2}, {"guides/pump.md"}),
+        ({"field": "metadata.public", "op": "eq", "value": True}, {"guides/refunds.md"}),
+        ({"field": "metadata.level", "op": "eq", "value": "2"}, set()),
+        ({"field": "tags", "op": "contains", "value": "money"}, {"guides/refunds.md"}),
+        ({"field": "source", "op": "exists", "value": True}, {"größen/📦 boxes.md"}),
+        ({"field": "external_id", "op": "in", "value": ["guides/pump.md", "none"]}, {"guides/pump.md"}),
+        ({"field": "external_id", "op": "in", "value": ["hr/salaries.md"]}, set()),
+        ({"field": "doc_type", "op": "in", "value": []}, set()),
+        ({"any": []}, set()),
+        ({"field": "metadata.level", "op": "eq", "value": 10**400}, set()),
+        (
+            {"all": [{"field": "doc_type", "op": "eq", "value": "guide"}, {"not": {"any": [
+                {"field": "tags", "op": "contains", "value": "money"}]}}]},
+            {"guides/pump.md"},
+        ),
+    ],
+)  # fmt: skip
+async def test_a_filter_narrows_the_search(acme: Caller, filters: dict[str, Any], names: set[str]) -> None:
+    assert set(await acme.found("refund pump box", filters=filters, top_k=100)) == names
+
+
+async def test_a_document_with_groups_is_found_only_by_their_members(acme: Caller, acme_hr: Caller) -> None:
+    everyone = await acme.found("salary band B7", top_k=100)
+    members = await acme_hr.found("salary band B7", top_k=100)
+
+    assert members[0] == "hr/salaries.md"
+    assert "hr/salaries.md" not in everyone
+    assert everyone == [name for name in members if name != "hr/salaries.md"] != []
+
+
+async def test_a_search_as_of_a_moment_finds_what_was_valid_then(acme: Caller) -> None:
+    async def policies(**body: Any) -> set[str]:
+        return {name for name in await acme.found("hotel allowance", top_k=100, **body) if name.startswith("travel")}
+
+    assert await policies() == {"travel-2025.md"}
+    assert await policies(as_of="2024-06-01") == {"travel-2024.md"}
+    assert await policies(as_of="2024-12-31T23:59:59Z") == {"travel-2024.md"}
+    assert await policies(as_of="2025-01-01") == {"travel-2025.md"}
+    assert await policies(as_of="2025-01-01T00:00:00+01:00") == {"travel-2024.md"}
+
+
+async def test_a_tenant_without_documents_finds_nothing(newcomer: Caller) -> None:
+    found = await newcomer.search("refund")
+
+    assert (found["hits"], found["complete"], found["rerank"], found["index_version"]) == ([], True, "skipped", 0)

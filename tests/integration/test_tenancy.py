@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg_pool import AsyncConnectionPool
+
+from rag.errors import Conflict, NotFound, SetupError, StoreError, Unauthenticated
+from rag.store.engine import Connection, Database, open_database
+from rag.store.jobs import Upload, enqueue
+from rag.store.migration import self_test
+from rag.store.schema import metadata
+from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant, principal_of
+from rag.values import Principal, TenantId, tenant_id
+from tests.conftest import MakeTenant
+from tests.integration.corpus import prepared, store
+
+Statement = sql.SQL | sql.Composed
+
+TABLES = sorted(metadata.tables)
+
+
+@pytest.fixture
+async def pair(database: Database, make_tenant: MakeTenant) -> tuple[TenantId, TenantId]:
+    """Two tenants with the same content, a row in every table each."""
+    tenants = await make_tenant(), await make_tenant()
+    for tenant in tenants:
+        await fill(database, tenant)
+    return tenants
+
+
+@pytest.fixture
+async def single(database_url: str) -> AsyncIterator[Database]:
+    """One connection only, so that everybody gets the one that was used before."""
+    async with open_database(database_url, size=1, timeout_s=5.0) as opened:
+        yield opened
+
+
+async def fill(database: Database, tenant: TenantId) -> None:
+    await store(database, tenant, [prepared("handbook.md", "Refunds take five days.", "Parcels go by train.")])
+    await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset())
+    async with database.tenant(tenant) as tx:
+        await enqueue(tx, Upload("other.md", "text/markdown", {}, b"# Other"))
+
+
+async def become(connection: Connection, tenant: TenantId) -> None:
+    await connection.execute("SELECT set_config('app.tenant_id', %s, true)", (str(tenant),))
+
+
+async def execute_as(database: Database, statement: Statement, *parameters: object, tenant: TenantId) -> None:
+    async with database.bare() as connection:
+        await become(connection, tenant)
+        await connection.execute(statement, parameters)
+
+
+async def execute_as_worker(database: Database, statement: Statement, tenant: TenantId) -> None:
+    async with database.bare() as connection:
+        await connection.execute("SET LOCAL ROLE rag_worker")
+        await become(connection, tenant)
+        await connection.execute(statement)
+
+
+async def fail_as(database: Database, tenant: TenantId) -> None:
+    async with database.tenant(tenant) as tx:
+        await tx.fetch("tenant_state")
+        raise ZeroDivisionError
+
+
+def rows_of(owner: psycopg.Connection, table: str, tenant: TenantId) -> int:
+    count = sql.SQL("SELECT count(*) FROM {} WHERE tenant_id = %s").format(sql.Identifier(table))
+    return next(int(row[0]) for row in owner.execute(count, (tenant,)))
+
+
+async def scalar(connection: Connection, query: str, table: str = "") -> object:
+    cursor = await connection.execute(sql.SQL(query).format(sql.Identifier(table)))
+    row = await cursor.fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_without_a_tenant_every_table_is_empty(
+    database: Database, pair: tuple[TenantId, TenantId], owner: psycopg.Connection, table: str
+) -> None:
+    async with database.bare() as connection:
+        seen = await scalar(connection, "SELECT count(*) FROM {}", table)
+
+    assert seen == 0
+    assert all(rows_of(owner, table, tenant) > 0 for tenant in pair)
+
+
+@pytest.mark.parametrize("setting", ["", "not-a-uuid"])
+async def test_an_emptied_or_broken_tenant_setting_opens_nothing(
+    database: Database, pair: tuple[TenantId, TenantId], setting: str
+) -> None:
+    async def count() -> object:
+        async with database.bare() as connection:
+            await connection.execute("SELECT set_config('app.tenant_id', %s, true)", (setting,))
+            return await scalar(connection, "SELECT count(*) FROM documents")
+
+    if setting:
+        with pytest.raises(StoreError):
+            await count()
+    else:
+        assert await count() == 0
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_query_without_where_reads_the_tenants_own_rows_only(
+    database: Database, pair: tuple[TenantId, TenantId], table: str
+) -> None:
+    mine, _ = pair
+
+    async with database.bare() as connection:
+        await become(connection, mine)
+        cursor = await connection.execute(sql.SQL("SELECT DISTINCT tenant_id FROM {}").format(sql.Identifier(table)))
+        seen = await cursor.fetchall()
+
+    assert seen == [(mine,)]
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_updates_and_deletes_without_where_leave_the_other_tenant_alone(
+    database: Database, pair: tuple[TenantId, TenantId], owner: psycopg.Connection, table: str
+) -> None:
+    mine, other = pair
+    before = rows_of(owner, table, other)
+
+    async with database.bare() as connection:
+        await become(connection, mine)
+        await connection.execute(sql.SQL("UPDATE {} SET tenant_id = tenant_id").format(sql.Identifier(table)))
+        await connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+
+    assert rows_of(owner, table, mine) == 0
+    assert rows_of(owner, table, other) == before > 0
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_moving_a_row_to_another_tenant_is_refused(
+    database: Database, pair: tuple[TenantId, TenantId], table: str
+) -> None:
+    mine, other = pair
+    # tables with partitions refuse by row-level security as well, before the row would move
+    move = sql.SQL("UPDATE {} SET tenant_id = {}").format(sql.Identifier(table), sql.Literal(str(other)))
+
+    with pytest.raises(StoreError, match="row-level security"):
+        await execute_as(database, move, tenant=mine)
+
+
+async def test_inserting_for_another_tenant_is_refused(database: Database, pair: tuple[TenantId, TenantId]) -> None:
+    mine, other = pair
+    insert = sql.SQL("INSERT INTO postings (tenant_id, term, block, n, ords, weights) VALUES (%s, 1, 0, 0, '', '')")
+
+    with pytest.raises(StoreError, match="row-level security"):
+        await execute_as(database, insert, other, tenant=mine)
+
+
+@pytest.mark.parametrize("partition", ["chunks_0", "embeddings_7"])
+async def test_a_partition_cannot_be_asked_directly(
+    database: Database, pair: tuple[TenantId, TenantId], partition: str
+) -> None:
+    read = sql.SQL("SELECT * FROM {}").format(sql.Identifier(partition))
+
+    with pytest.raises(StoreError, match="permission denied"):
+        await execute_as(database, read, tenant=pair[0])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        sql.SQL("ALTER TABLE documents DISABLE ROW LEVEL SECURITY"),
+        sql.SQL("DROP POLICY one_tenant ON documents"),
+        sql.SQL("ALTER ROLE rag_app BYPASSRLS"),
+    ],
+)
+async def test_the_service_cannot_switch_its_protection_off(
+    database: Database, tenant: TenantId, statement: sql.SQL
+) -> None:
+    with pytest.raises(StoreError, match=r"must be owner|permission denied"):
+        await execute_as(database, statement, tenant=tenant)
+
+
+async def test_a_connection_that_went_through_the_pool_keeps_no_tenant(
+    single: Database, pair: tuple[TenantId, TenantId]
+) -> None:
+    async with single.tenant(pair[0]) as tx:
+        assert await tx.fetch("tenant_state")
+
+    async with single.bare() as connection:
+        setting = await scalar(connection, "SELECT coalesce(current_setting('app.tenant_id', true), '')")
+        seen = await scalar(connection, "SELECT count(*) FROM documents")
+
+    assert (setting, seen) == ("", 0)
+
+
+async def test_a_transaction_that_failed_keeps_no_tenant(single: Database, pair: tuple[TenantId, TenantId]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await fail_as(single, pair[0])
+
+    async with single.bare() as connection:
+        assert await scalar(connection, "SELECT count(*) FROM tenants") == 0
+
+
+async def test_a_connection_is_in_the_services_role_again_after_worker_and_tuned_transactions(
+    single: Database, pair: tuple[TenantId, TenantId]
+) -> None:
+    async with single.bare() as connection:
+        expected = await scalar(connection, "SHOW enable_sort")
+    async with single.worker() as worker:
+        assert await worker.fetch("claim_job", lease_s=0.0)
+    async with single.tenant(pair[0]) as tx:
+        await tx.tune(enable_sort="off")
+
+    async with single.bare() as connection:
+        assert await scalar(connection, "SELECT current_user::text") == "rag_app"
+        assert await scalar(connection, "SHOW enable_sort") == expected
+
+
+async def test_the_workers_role_sees_the_queue_of_every_tenant(
+    database: Database, pair: tuple[TenantId, TenantId]
+) -> None:
+    async with database.bare() as connection:
+        await connection.execute("SET LOCAL ROLE rag_worker")
+        cursor = await connection.execute("SELECT DISTINCT tenant_id FROM job_queue")
+        seen = {row[0] for row in await cursor.fetchall()}
+
+    assert set(pair) <= seen
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES if table != "job_queue"])
+async def test_the_workers_role_sees_no_other_table(
+    database: Database, pair: tuple[TenantId, TenantId], table: str
+) -> None:
+    read = sql.SQL("SELECT * FROM {}").format(sql.Identifier(table))
+
+    with pytest.raises(StoreError, match="permission denied"):
+        await execute_as_worker(database, read, pair[0])
+
+
+@pytest.mark.parametrize(
+    "statement", [sql.SQL("DELETE FROM job_queue"), sql.SQL("INSERT INTO job_queue SELECT * FROM job_queue")]
+)
+async def test_the_workers_role_can_neither_add_to_the_queue_nor_take_from_it(
+    database: Database, tenant: TenantId, statement: sql.SQL
+) -> None:
+    with pytest.raises(StoreError, match="permission denied"):
+        await execute_as_worker(database, statement, tenant)
+
+
+@pytest.mark.parametrize("switch", ["DISABLE", "NO FORCE"])
+async def test_the_self_test_names_a_table_without_row_level_security(clone: Callable[[], str], switch: str) -> None:
+    url = clone()
+    async with open_database(url, size=1, timeout_s=5.0) as opened:
+        for table in TABLES:
+            with psycopg.connect(url) as connection:
+                connection.execute(f"ALTER TABLE {table} {switch} ROW LEVEL SECURITY")
+
+            with pytest.raises(SetupError, match=rf"not forced on {table};"):
+                await self_test(opened)
+
+            with psycopg.connect(url) as connection:
+                connection.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
+        await self_test(opened)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("ALTER POLICY one_tenant ON tenants USING (true)", "without a tenant"),
+        ("DELETE FROM tenants WHERE name = 'start-up probe'", "probe row is missing"),
+    ],
+)
+async def test_the_self_test_refuses_what_it_cannot_prove(clone: Callable[[], str], change: str, reason: str) -> None:
+    url = clone()
+    with psycopg.connect(url) as connection:
+        connection.execute(change)
+
+    async with open_database(url, size=1, timeout_s=5.0) as opened:
+        with pytest.raises(SetupError, match=reason):
+            await self_test(opened)
+
+
+async def test_the_self_test_refuses_a_superuser(database_url: str) -> None:
+    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(database_url, min_size=1, open=False)
+    await pool.open()
+
+    with pytest.raises(SetupError, match="bypasses row-level security"):
+        await self_test(Database(pool))
+
+    await pool.close()
+
+
+async def test_a_key_stands_for_its_tenant_scopes_and_groups(database: Database, tenant: TenantId) -> None:
+    key = await create_key(database, tenant, scopes=frozenset({"query", "ingest"}), groups=frozenset({"hr"}))
+
+    who = await principal_of(database, key)
+
+    assert who == Principal(tenant, frozenset({"query", "ingest"}), frozenset({"hr"}))
+
+
+async def test_only_a_hash_of_the_key_is_stored(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    key = await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset())
+
+    stored = owner.execute("SELECT keys::text FROM keys WHERE tenant_id = %s", (tenant,)).fetchone()
+
+    assert stored is not None
+    assert key[-20:] not in stored[0]
+
+
+async def test_changed_unknown_and_revoked_keys_are_all_refused_alike(
+    database: Database, pair: tuple[TenantId, TenantId], owner: psycopg.Connection
+) -> None:
+    mine, other = pair
+    key = await create_key(database, mine, scopes=frozenset({"query"}), groups=frozenset())
+    foreign = await create_key(database, other, scopes=frozenset({"query"}), groups=frozenset())
+    spliced = key[:25] + foreign[25:]
+    changed = key[:-2] + ("B" if key[-2] == "A" else "A") + key[-1]
+
+    for wrong in ("", "rag_", "rag_%%%", key[4:], key + "AAAA", changed, spliced, "rag_ключ"):
+        with pytest.raises(Unauthenticated):
+            await principal_of(database, wrong)
+    owner.execute("UPDATE keys SET revoked_at = now() WHERE tenant_id = %s", (mine,))
+    with pytest.raises(Unauthenticated):
+        await principal_of(database, key)
+
+
+async def test_a_tenants_name_is_taken_once(database: Database, make_tenant: MakeTenant) -> None:
+    await make_tenant("acme")
+
+    with pytest.raises(Conflict, match="acme"):
+        await create_tenant(database, "acme")
+
+    assert await find_tenant(database, "acme") == tenant_id("acme")
+
+
+async def test_an_unknown_tenant_is_named_with_the_command_that_makes_it(database: Database) -> None:
+    with pytest.raises(NotFound, match="rag tenant create nobody"):
+        await find_tenant(database, "nobody")
+
+
+async def test_deleting_a_tenant_leaves_no_row_of_it_and_the_other_whole(
+    database: Database, make_tenant: MakeTenant, owner: psycopg.Connection
+) -> None:
+    gone, kept = await make_tenant("leaving"), await make_tenant("staying")
+    await fill(database, gone)
+    await fill(database, kept)
+
+    await delete_tenant(database, "leaving")
+
+    assert [table for table in TABLES if rows_of(owner, table, gone)] == []
+    assert [table for table in TABLES if not rows_of(owner, table, kept)] == []
+    with pytest.raises(NotFound):
+        await delete_tenant(database, "leaving")

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from rag.api.documents import _upload
+from rag.errors import InvalidInput, UnsupportedFormat
+
+JSON = "application/json"
+
+
+def test_raw_bytes_are_taken_as_they_are() -> None:
+    upload = _upload("a.md", "Text/Markdown; charset=utf-8", b"# \xff")
+
+    assert (upload.external_id, upload.content_type, upload.facets, upload.payload) == (
+        "a.md", "text/markdown", {}, b"# \xff",
+    )  # fmt: skip
+
+
+def test_json_gives_text_type_and_facets() -> None:
+    upload = _upload("a", JSON, b'{"text": "\xc3\xa4", "content_type": "text/plain", "title": "T", "tags": []}')
+
+    assert (upload.content_type, upload.facets, upload.payload) == (
+        "text/plain", {"title": "T", "tags": []}, "ä".encode(),
+    )  # fmt: skip
+
+
+def test_base64_is_decoded() -> None:
+    content = base64.b64encode(b"# \0\xff").decode()
+
+    assert _upload("a", JSON, f'{{"content_base64": "{content}"}}'.encode()).payload == b"# \0\xff"
+
+
+def test_moments_are_normalised() -> None:
+    upload = _upload("a", JSON, b'{"text": "x", "valid_from": "2025-01-01", "valid_to": "2026-01-01T00:00:00+01:00"}')
+
+    assert upload.facets == {"valid_from": "2025-01-01T00:00:00+00:00", "valid_to": "2026-01-01T00:00:00+01:00"}
+
+
+@pytest.mark.parametrize("content", ["***", "YQ", "YQ==YQ==", "Y Q="])
+def test_what_is_not_base64_is_refused(content: str) -> None:
+    with pytest.raises(InvalidInput, match="content_base64: not base64"):
+        _upload("a", JSON, f'{{"content_base64": "{content}"}}'.encode())
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="b64decode has another error for letters beyond ASCII")
+def test_letters_beyond_ascii_are_not_base64() -> None:
+    with pytest.raises(InvalidInput, match="content_base64: not base64"):
+        _upload("a", JSON, '{"content_base64": "Ä"}'.encode())
+
+
+def test_a_fault_names_its_field() -> None:
+    with pytest.raises(InvalidInput, match=r"metadata\.k\.str: .*; acl: "):
+        _upload("a", JSON, b'{"text": "x", "acl": "hr", "metadata": {"k": null}}')
+
+
+def test_an_unread_type_is_named_but_not_at_any_length() -> None:
+    with pytest.raises(UnsupportedFormat, match="content type application/pdf is not read; send text/markdown"):
+        _upload("a", "application/pdf", b"%PDF")
+    with pytest.raises(UnsupportedFormat) as caught:
+        _upload("a", "x" * 5000, b"x")
+    assert len(caught.value.detail) < 200

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rag.analysis import term_id
+from rag.retrieval.lexical import accumulate, best, idf, query_terms
+from rag.store.postings import Block
+from rag.store.search import TenantState
+
+FEE, PLAN = 7, 9
+
+
+def block(term: int, ords: list[int], weights: list[float]) -> Block:
+    return Block(term, np.array(ords, np.int32), np.array(weights, np.float32))
+
+
+def state(posted: int, next_ord: int) -> TenantState:
+    return TenantState(index_version=1, posted=posted, dead=0, next_ord=next_ord)
+
+
+def scores_of(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("total", "n", "expected"),
+    [(10, 3, math.log(22 / 7)), (4, 2, math.log(2)), (1, 1, math.log(4 / 3)), (0, 0, math.log(2))],
+)
+def test_idf_is_lucenes(total: int, n: int, expected: float) -> None:
+    assert idf(total, n) == pytest.approx(expected)
+
+
+def test_a_term_in_every_chunk_still_counts_a_little() -> None:
+    assert idf(1_000_000, 1_000_000) > 0
+
+
+def test_scores_add_idf_times_weight_over_terms_and_blocks() -> None:
+    # fee is in 2 of 4 chunks: ln 2; plan in 1 of 4 and twice in the question: 2 ln (1 + 3.5 / 1.5)
+    blocks = [block(FEE, [0], [1.0]), block(PLAN, [2], [2.0]), block(FEE, [2], [0.5])]
+
+    scores = accumulate(blocks, {FEE: 1, PLAN: 2}, state(posted=4, next_ord=4))
+
+    expected = [math.log(2), 0, 0.5 * math.log(2) + 2 * 2 * math.log(10 / 3), 0]
+    assert scores.tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_order_of_blocks_changes_no_bit_of_a_score() -> None:
+    blocks = [block(term, [0, 1], [0.1 * term, 0.3]) for term in range(1, 30)]
+    terms = dict.fromkeys(range(1, 30), 1)
+
+    forwards = accumulate(blocks, terms, state(10, 2))
+
+    assert forwards.tobytes() == accumulate(blocks[::-1], terms, state(10, 2)).tobytes()
+
+
+def test_no_blocks_score_nothing() -> None:
+    assert accumulate([], {FEE: 1}, state(3, 3)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.xfail(strict=True, raises=IndexError, reason="state and blocks are read by two statements")
+def test_chunks_stored_after_the_state_was_read_are_passed_over() -> None:
+    blocks = [block(FEE, [0, 3], [1.0, 1.0])]
+
+    assert accumulate(blocks, {FEE: 1}, state(posted=2, next_ord=2))[0] > 0
+
+
+def test_best_gives_the_highest_first() -> None:
+    assert best(scores_of(0.5, 0.0, 2.0, 1.0), 2).tolist() == [2, 3]
+
+
+def test_best_leaves_out_what_no_term_touched() -> None:
+    assert best(scores_of(0.0, 1.0, 0.0), 10).tolist() == [1]
+    assert best(scores_of(0.0, 0.0), 10).tolist() == []
+    assert best(scores_of(), 10).tolist() == []
+
+
+def test_best_takes_the_lowest_ordinals_of_a_tie_at_the_edge() -> None:
+    assert best(scores_of(1, 3, 1, 1, 2, 1), 4).tolist() == [1, 4, 0, 2]
+
+
+def test_best_is_a_prefix_of_a_longer_best() -> None:
+    scores = np.random.default_rng(3).integers(0, 5, 200).astype(np.float32)
+
+    assert best(scores, 20).tolist() == best(scores, 100).tolist()[:20]
+
+
+def test_query_terms_count_repeats_and_read_the_question_in_every_language() -> None:
+    terms = query_terms("Häuser Häuser fees", ["en", "de"])
+
+    assert terms[term_id("haus")] == 2  # German stem
+    assert terms[term_id("hauser")] == 2  # English
+    assert terms[term_id("fee")] == 1
+
+
+def test_a_term_that_two_languages_share_counts_once() -> None:
+    assert query_terms("api", ["en", "de", "fr"]) == {term_id("api"): 1}
+
+
+def test_a_tenant_without_documents_knows_no_terms() -> None:
+    assert not query_terms("anything", [])

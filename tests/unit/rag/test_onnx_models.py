@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rag.inference.onnx import MAX_TOKENS, QUERY_PREFIX, OnnxEmbedder, OnnxReranker
+from rag.values import Deadline
+
+TEXTS = ["Refunds take five days.", "The pump must be primed before use. " * 12, "SEC-2042", "退款需要五天", ""]
+LATER = Deadline(float("inf"))
+
+
+async def test_embeddings_are_unit_vectors_of_the_stated_size(embedder: OnnxEmbedder) -> None:
+    vectors = await embedder.embed_documents(TEXTS)
+
+    assert vectors.shape == (len(TEXTS), embedder.dims)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+
+
+async def test_an_embedding_does_not_depend_on_its_neighbours(embedder: OnnxEmbedder) -> None:
+    together = await embedder.embed_documents(TEXTS)
+
+    for n, text in enumerate(TEXTS):
+        assert (await embedder.embed_documents([text]))[0].tobytes() == together[n].tobytes()
+
+
+async def test_no_texts_give_no_rows(embedder: OnnxEmbedder) -> None:
+    assert (await embedder.embed_documents([])).shape == (0, embedder.dims)
+
+
+async def test_a_question_is_embedded_with_the_models_prefix(embedder: OnnxEmbedder) -> None:
+    query = await embedder.embed_query("how long do refunds take?")
+    [document] = await embedder.embed_documents([QUERY_PREFIX + "how long do refunds take?"])
+
+    assert query.tobytes() == document.tobytes()
+
+
+async def test_a_question_is_nearest_to_the_text_that_answers_it(embedder: OnnxEmbedder) -> None:
+    answers = ["Refunds take five business days.", "The pump needs oil.", "Offices close at six."]
+
+    similarity = await embedder.embed_documents(answers) @ await embedder.embed_query("when do I get my money back?")
+
+    assert int(similarity.argmax()) == 0
+
+
+async def test_a_long_text_is_cut_and_not_refused(embedder: OnnxEmbedder) -> None:
+    long = "oil " * (MAX_TOKENS - 2)  # one token a word, and two marks
+
+    full, longer = await embedder.embed_documents([long, long + "refund " * 500])
+
+    assert full.tobytes() == longer.tobytes()
+
+
+def test_tokens_are_counted_before_any_cut_marks_included(embedder: OnnxEmbedder) -> None:
+    assert embedder.count_tokens(["", "oil", "oil " * 600]) == [2, 3, 602]
+
+
+async def test_the_text_that_answers_has_the_highest_logit(reranker: OnnxReranker) -> None:
+    texts = ["The pump needs oil.", "Refunds take five business days.", "Money is printed on paper."]
+
+    scores = await reranker.score("how long does a refund take?", texts, LATER)
+
+    assert max(range(3), key=lambda n: scores[n] or -99.0) == 1
+
+
+async def test_a_logit_does_not_depend_on_its_neighbours(reranker: OnnxReranker) -> None:
+    texts = TEXTS[:4]
+
+    together = await reranker.score("refund?", texts, LATER)
+
+    assert [(await reranker.score("refund?", [text], LATER))[0] for text in texts] == together
+
+
+async def test_a_blank_text_has_no_logit_and_others_keep_theirs(reranker: OnnxReranker) -> None:
+    blank, text, white = await reranker.score("refund?", ["", TEXTS[0], " \n"], LATER)
+
+    assert (blank, white) == (None, None)
+    assert isinstance(text, float)
+
+
+async def test_after_the_deadline_nothing_is_scored(reranker: OnnxReranker) -> None:
+    assert await reranker.score("refund?", TEXTS, Deadline(0.0)) == [None] * len(TEXTS)
+
+
+async def test_a_long_question_leaves_room_for_the_text(reranker: OnnxReranker) -> None:
+    question = "how long does a refund take " * 200
+    texts = ["Refunds take five days.", "The pump needs oil.", "Offices close at six."]
+
+    scores = await reranker.score(question, texts, LATER)
+
+    assert len(set(scores)) == 3
+    assert max(range(3), key=lambda n: scores[n] or -99.0) == 0
+
+
+async def test_a_long_text_is_scored_by_its_beginning(reranker: OnnxReranker) -> None:
+    long = "oil " * 400
+
+    scores = await reranker.score("refund?", [long, long + "refunds take five days"], LATER)
+
+    assert scores[0] == scores[1]

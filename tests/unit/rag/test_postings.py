@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rag.analysis import term_id
+from rag.store.postings import BLOCK, Block, build, merge, read, weight
+
+FEE = term_id("fee")
+
+
+def block(ords: list[int], weights: list[float] | None = None) -> Block:
+    return Block(FEE, np.array(ords, np.int32), np.array(weights or [1.0] * len(ords), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("tf", "length", "expected"),
+    [
+        (1, 100, 1.0),  # 1 x 2.2 / (1 + 1.2)
+        (2, 100, 1.375),  # 2 x 2.2 / (2 + 1.2)
+        (1, 20, 2.2 / 1.48),  # 1 + 1.2 x (0.25 + 0.75 x 0.2)
+        (3, 200, 6.6 / 5.1),  # 3 + 1.2 x (0.25 + 0.75 x 2)
+    ],
+)
+def test_weight_is_the_term_frequency_part_of_bm25(tf: int, length: int, expected: float) -> None:
+    assert weight(tf, length) == pytest.approx(expected)
+
+
+def test_build_numbers_the_chunks_and_weighs_repeats() -> None:
+    blocks = {b.term: b for b in build(7, [["fee", "fee"], [], ["fee", "plan"]])}
+
+    assert blocks.keys() == {FEE, term_id("plan")}
+    assert blocks[FEE].ords.tolist() == [7, 9]
+    assert blocks[FEE].weights.tolist() == pytest.approx([weight(2, 2), weight(1, 2)])
+    assert blocks[term_id("plan")].ords.tolist() == [9]
+
+
+def test_build_gives_nothing_for_chunks_without_terms() -> None:
+    assert list(build(0, [[], []])) == []
+
+
+def test_build_cuts_a_common_term_into_full_blocks() -> None:
+    blocks = list(build(0, [["fee"]] * (BLOCK + 1)))
+
+    assert [len(b.ords) for b in blocks] == [BLOCK, 1]
+    assert blocks[1].ords.tolist() == [BLOCK]
+
+
+def test_a_block_survives_its_row() -> None:
+    row = block([3, 5], [0.5, 1.25]).row()
+
+    again = read(FEE, bytes(row["ords"]), bytes(row["weights"]))  # type: ignore[call-overload]
+
+    assert row["block"] == 3
+    assert row["n"] == 2
+    assert again.ords.tolist() == [3, 5]
+    assert again.weights.tolist() == [0.5, 1.25]
+
+
+def test_merge_sorts_blocks_and_drops_what_is_gone() -> None:
+    live = np.array([True, True, False, True, True])
+
+    [merged] = merge([block([3, 4], [3.0, 4.0]), block([0, 2], [0.5, 2.0])], live)
+
+    assert merged.ords.tolist() == [0, 3, 4]
+    assert merged.weights.tolist() == [0.5, 3.0, 4.0]
+
+
+def test_merge_gives_nothing_when_every_chunk_is_gone() -> None:
+    assert list(merge([block([0]), block([1])], np.zeros(2, np.bool_))) == []
+
+
+def test_merge_fills_blocks() -> None:
+    parts = [block([n]) for n in range(BLOCK + 2)]
+
+    assert [len(b.ords) for b in merge(parts, np.ones(BLOCK + 2, np.bool_))] == [BLOCK, 2]
