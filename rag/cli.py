@@ -256,13 +256,7 @@ def _models_list(_: argparse.Namespace) -> int:
 
 def _doctor(_: argparse.Namespace) -> int:
     async def run(database: Database) -> None:
-        async with database.bare() as connection:
-            cursor = await connection.execute(
-                "SELECT current_setting('server_version'), extversion, current_user FROM pg_extension"
-                " WHERE extname = 'vector'"
-            )
-            server, pgvector, role = await cursor.fetchone() or ("?", "?", "?")
-        _print(f"ok         PostgreSQL {server}, pgvector {pgvector}, role {role}, row-level security in force")
+        _print(f"ok         {await database.describe()}, row-level security in force")
 
     settings = _settings()
     kind = "embedded" if settings.database_url is None else "DATABASE_URL"

@@ -50,10 +50,19 @@ def _roles() -> None:
             f"DO $$ BEGIN CREATE ROLE {role} NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE; "
             "EXCEPTION WHEN duplicate_object THEN NULL; END $$"
         )
-    op.execute("GRANT rag_worker TO rag_app WITH INHERIT FALSE, SET TRUE")
-    op.execute("GRANT rag_app TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
+    _let_become("rag_app", "rag_worker")
+    _let_become("current_user", "rag_app")
     op.execute(
         "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO rag_app, rag_worker', current_schema()); END $$"
+    )
+
+
+def _let_become(member: str, role: str) -> None:
+    """Where it cannot yet: an owner who did not make the role may not grant it again."""
+    name = member if member == "current_user" else f"'{member}'"
+    op.execute(
+        f"DO $$ BEGIN IF NOT pg_has_role({name}, '{role}', 'SET') THEN "
+        f"GRANT {role} TO {member} WITH INHERIT FALSE, SET TRUE; END IF; END $$"
     )
 
 

@@ -20,8 +20,7 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz")
 async def readyz(services: ServicesDep) -> dict[str, str]:
     """The database answers and the models compute."""
-    async with services.database.bare() as connection:
-        await connection.execute("SELECT 1")
+    await services.database.describe()
     await services.embedder.embed_query("ready?")
     return {"status": "ready", "database": "ok", "models": "ok"}
 

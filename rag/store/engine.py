@@ -95,9 +95,19 @@ class Database:
             await connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(WORKER_ROLE)))
             yield WorkerTx(connection)
 
+    async def describe(self) -> str:
+        """The server's version, pgvector's, and the role in use: what an operator asks first."""
+        async with self.bare() as connection:
+            cursor = await connection.execute(
+                "SELECT current_setting('server_version'), extversion, current_user"
+                " FROM pg_extension WHERE extname = 'vector'"
+            )
+            server, pgvector, role = await cursor.fetchone() or ("?", "?", "?")
+        return f"PostgreSQL {server}, pgvector {pgvector}, role {role}"
+
     @asynccontextmanager
     async def bare(self) -> AsyncIterator[Connection]:
-        """A transaction with no tenant set: for the start-up probe and the readiness check."""
+        """A transaction with no tenant set, for the start-up probe."""
         async with self._transaction() as connection:
             yield connection
 

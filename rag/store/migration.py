@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from rag.errors import SetupError
 from rag.store.engine import Database, translated
 from rag.store.schema import PROBE_TENANT, REVISION, metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 MIN_SERVER = 16
 MIN_PGVECTOR = (0, 8, 4)  # iterative scans over halfvec without known faults
@@ -98,14 +104,20 @@ def _revision(connection: psycopg.Connection) -> str | None:
     return revision
 
 
-def _alembic(url: str, work: object) -> None:
+def _alembic(url: str, work: Callable[[Config], None]) -> None:
     from alembic.config import Config  # noqa: PLC0415 - as above
 
-    assert callable(work)  # noqa: S101 - alembic's Config is not importable at the top
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parents[2] / "migrations"))
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://", 1), poolclass=NullPool)
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        work(config)
-        connection.commit()
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection
+            work(config)
+            connection.commit()
+    except DBAPIError as exc:
+        reason = str(exc.orig).strip().splitlines()[0]
+        raise SetupError(
+            f"the migration failed and changed nothing: {reason}; it needs a role that owns the database, may create"
+            " roles, and finds pgvector installed (CREATE EXTENSION vector, once, by a superuser)"
+        ) from exc

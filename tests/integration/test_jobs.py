@@ -17,7 +17,7 @@ from rag.errors import Conflict, NotFound, UpstreamError
 from rag.protocols import Vectors
 from rag.store.documents import StoredDocument, get_document
 from rag.store.engine import Database
-from rag.store.jobs import Job, Upload, cancel_job, claim, enqueue, extend_lease, get_job
+from rag.store.jobs import Job, Upload, begin_job, cancel_job, claim, enqueue, extend_lease, get_job
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId, document_id
 from tests.conftest import REPOSITORY, MakeTenant
@@ -188,6 +188,35 @@ async def test_an_unforeseen_error_is_reported_without_the_documents_text(databa
 
     job = await job_of(database, tenant, job_id)
     assert (job.error_code, job.error_detail) == ("internal", "ZeroDivisionError")
+
+
+async def test_a_job_whose_workers_die_each_time_is_given_up(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    job_id = await upload(database, tenant)
+    for _ in range(MAX_ATTEMPTS):
+        await claim(database)
+        async with database.tenant(tenant) as tx:
+            await begin_job(tx, job_id)
+        end_leases(owner)
+
+    await worker_of(database).run_one()
+
+    job = await job_of(database, tenant, job_id)
+    assert job.state == "failed"
+    assert queued(owner) == 0
+
+
+async def test_every_ended_job_is_counted_by_its_state(database: Database, tenant: TenantId) -> None:
+    metrics = Metrics()
+    worker = Worker(database, Pipeline(database, FakeEmbedder()), metrics, random.Random(0))
+    for data in (FIRST, b"\xff", SECOND, SECOND):
+        await upload(database, tenant, data)
+        await worker.run_one()
+
+    counted = [metrics.registry.get_sample_value("rag_jobs_total", {"state": state}) for state in ("done", "failed")]
+
+    assert counted == [3, 1]
 
 
 async def test_a_cancelled_job_is_not_run(database: Database, tenant: TenantId, owner: psycopg.Connection) -> None:

@@ -55,6 +55,6 @@ def passage(chunk: Callable[..., Chunk]) -> Callable[..., Passage]:
     """Makes source *n* whose text starts at *start* of its document."""
 
     def make(n: int, text: str, start: int = 0) -> Passage:
-        return Passage(n, chunk(start, start + len(text), text=text), text, start)
+        return Passage(n, (chunk(start, start + len(text), text=text),), text, start)
 
     return make

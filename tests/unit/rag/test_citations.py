@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rag.answering.citations import cite
-from rag.values import Citation, Passage, Reply
+from rag.values import Chunk, Citation, Passage, Reply
 
 Make = Callable[..., Passage]
 REFUNDS = "Refunds take five days. Fees are kept."
@@ -68,6 +68,15 @@ def test_every_quote_is_the_exact_span_of_its_document(passage: Make) -> None:
 
     assert len(citations) >= 4
     assert all(document[c.start : c.end] == c.quote != "" for c in citations)
+
+
+def test_a_citation_names_the_chunk_that_holds_its_quote_or_else_the_best(chunk: Callable[..., Chunk]) -> None:
+    best, other = chunk(124, 138, text="Fees are kept."), chunk(100, 123, text="Refunds take five days.")
+    source = Passage(1, (best, other), REFUNDS + " Ask us.", 100)
+
+    _, citations = cite(reply("Fees are kept. [1] Refunds take five days. [1] Ask us. [1]"), [source])
+
+    assert [c.chunk_id for c in citations] == [best.chunk_id, other.chunk_id, best.chunk_id]
 
 
 def test_brackets_that_are_no_marks_stay(passage: Make) -> None:

@@ -51,18 +51,21 @@ def test_a_window_holds_the_best_chunk_stays_in_the_section_and_in_size(
     assert high - low == max(length, min(size, section_end - section_start))
 
 
-def test_a_passage_is_the_text_of_its_window(chunk: Make) -> None:
-    hit = chunk(10, 14, text="fees")
+def test_a_passage_is_the_text_of_its_window_with_the_hits_in_it(chunk: Make) -> None:
+    hits = [chunk(10, 14, text="fees"), chunk(19, 23, text="kept")]
 
-    passage = _passage(2, hit, 5, "All. fees are kept")
+    passage = _passage(2, hits, 5, "All. fees are kept")
 
-    assert (passage.n, passage.text, passage.start) == (2, "All. fees are kept", 5)
+    assert (passage.n, passage.chunks, passage.text, passage.start) == (2, tuple(hits), "All. fees are kept", 5)
+    assert passage.chunk is hits[0]
 
 
 @pytest.mark.parametrize("text", [None, "another version of it"])
-def test_a_passage_of_a_document_that_changed_meanwhile_is_the_chunk_itself(chunk: Make, text: str | None) -> None:
-    hit = chunk(10, 14, text="fees")
+def test_a_passage_of_a_document_that_changed_meanwhile_is_the_best_chunk_itself(
+    chunk: Make, text: str | None
+) -> None:
+    hits = [chunk(10, 14, text="fees"), chunk(19, 23, text="kept")]
 
-    passage = _passage(1, hit, 5, text)
+    passage = _passage(1, hits, 5, text)
 
-    assert (passage.text, passage.start) == ("fees", 10)
+    assert (passage.chunks, passage.text, passage.start) == ((hits[0],), "fees", 10)
