@@ -90,7 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--suite", type=Path, metavar="FILE", help="golden questions; thresholds are read from beside it")
     what.add_argument("--beir", type=Path, metavar="DIR", help="a benchmark in BEIR layout, against a local service")
-    parser.add_argument("--limit", type=_count, metavar="N", help="only N questions: a suite's first, a benchmark's at even distances")
+    limit = "only N questions: the first of a suite, at even distances of a benchmark"
+    parser.add_argument("--limit", type=_count, metavar="N", help=limit)
     golden = parser.add_argument_group("with --suite")
     golden.add_argument("--against", default="local", metavar="local|URL", help="start a service, or ask one that runs")
     golden.add_argument("--keys", type=Path, metavar="FILE", help='for a URL: [{"tenant", "groups", "key"}, ...]')

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
+from tokenizers import Tokenizer
 
 from rag.inference.onnx import MAX_TOKENS, QUERY_PREFIX, OnnxEmbedder, OnnxReranker
 from rag.values import Deadline
@@ -70,6 +74,21 @@ async def test_a_logit_does_not_depend_on_its_neighbours(reranker: OnnxReranker)
     together = await reranker.score("refund?", texts, LATER)
 
     assert [(await reranker.score("refund?", [text], LATER))[0] for text in texts] == together
+
+
+async def test_a_logit_is_that_of_the_pair_as_the_models_tokenizer_writes_it(
+    reranker: OnnxReranker, models: Path
+) -> None:
+    tokenizer = Tokenizer.from_file(str(models / "reranker_en/tokenizer.json"))
+    tokenizer.no_padding()
+    pair = tokenizer.encode("how long does a refund take?", TEXTS[0])
+    inputs = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
+    session = InferenceSession(models / "reranker_en/model.onnx", providers=["CPUExecutionProvider"])
+    [expected] = session.run(None, {name: np.array([row]) for name, row in inputs.items()})
+
+    [score] = await reranker.score("how long does a refund take?", TEXTS[:1], LATER)
+
+    assert score == pytest.approx(float(expected[0, 0]), abs=1e-5)
 
 
 async def test_a_blank_text_has_no_logit_and_others_keep_theirs(reranker: OnnxReranker) -> None:
