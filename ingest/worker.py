@@ -84,6 +84,8 @@ class Worker:
             if not await set_stage(tx, job, "parsing and embedding"):
                 return None
         [result] = await self._pipeline.ingest(tenant, [source], before_write=end_with_write)
+        if result.state == "done":
+            self._metrics.jobs.labels("done").inc()
         async with self._database.tenant(tenant) as tx:
             await compact_if_due(tx)
         return _outcome(result)

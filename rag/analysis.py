@@ -17,10 +17,14 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"  # kana, Han, Hangul
 )
-_WORD = re.compile(r"\.?\w+(?:[._\-/@]+\w+)*(?:\+\+|#)?")
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_a-zA-Z]+")
+# `re` counts combining marks as no part of a word, yet they are vowels in Thai and in India's scripts.
+_MARKS = "".join(chr(c) for c in range(0x300, 0x3100) if unicodedata.category(chr(c)).startswith("M"))
+_CHAR = rf"[\w{_MARKS}]"
+_LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"
+_WORD = re.compile(rf"\.?{_CHAR}+(?:[._\-/@]+{_CHAR}+)*(?:\+\+|#)?")
+_PARTS = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|(?:[^\W\d_a-zA-Z]|[{_MARKS}])+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_PLAIN = re.compile(r"[^\W\d_]+")
+_PLAIN = re.compile(f"{_LETTER}+")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 # Lucene's English list, and what the apostrophe leaves of "what's" and "don't": words in most documents, whose

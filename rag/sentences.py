@@ -12,7 +12,7 @@ _END = re.compile(
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|ca|approx|resp|incl|Dr|Mr|Mrs|Ms|Prof|Sr|Jr|St|No|Nos|Fig|Figs|Eq|Sec|Ch|Vol|pp?|"
-    r"Inc|Ltd|Co|Corp|Art|Abs|Nr|bzw|z\.B|d\.h|U\.S|U\.K)|\b[A-Z]|^\W*\d+)\.$"
+    r"Inc|Ltd|Co|Corp|Art|Abs|Nr|bzw|z\.B|d\.h|U\.S|U\.K)|\b[A-Z]|(?m:^)\W*\d+)\.$"
 )
 # A line of its own: after a blank line, or a list item, or a table row. Other line ends are only wrapped text.
 _LINE = re.compile(r"\n\s*\n\s*|\n(?=\s*(?:[-*•]|\d+[.)])\s)|\n(?=[^:;\n]{1,60}: )")

@@ -17,7 +17,7 @@ PREFIX = "RAG_"
 class Settings(BaseSettings):
     """Every setting of the service. Each is an environment variable `RAG_<NAME>`, but for DATABASE_URL."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", env_ignore_empty=True, frozen=True)
 
     home: Path = Field(default=Path(".rag"), description="where data, models and the embedded database live")
     database_url: SecretStr | None = Field(
@@ -53,10 +53,10 @@ class Settings(BaseSettings):
     rerank_deadline_s: Annotated[float, Field(ge=0)] = Field(
         default=3.0, description="time for the cross-encoder; the rest keep their fused order"
     )
-    rerank_weight: Annotated[float, Field(ge=0)] = Field(
+    rerank_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=1.0, description="weight of the reranked order in the blend"
     )
-    fused_weight: Annotated[float, Field(ge=0)] = Field(
+    fused_weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         default=1.0, description="weight of the fused order in the blend"
     )
 

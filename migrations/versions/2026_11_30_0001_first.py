@@ -94,6 +94,11 @@ def _tenants_and_keys() -> None:
             "posted", sa.BigInteger, nullable=False, server_default="0", comment="chunks in the postings, dead too"
         ),
         sa.Column("dead", sa.BigInteger, nullable=False, server_default="0", comment="of those, chunks deleted since"),
+        sa.Column("appended", sa.BigInteger, nullable=False, server_default="0", comment="chunks since compaction"),
+        sa.Column(
+            "writes", sa.Integer, nullable=False, server_default="0", comment="writes since then: blocks of a term"
+        ),
+        sa.Column("langs", TEXTS, nullable=False, server_default=sa.text("'{}'"), comment="languages it ever had"),
         sa.PrimaryKeyConstraint("tenant_id", name="pk_tenants"),
     )
     op.create_table(

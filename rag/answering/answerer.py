@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 
 from rag.answering.abstention import support
@@ -57,7 +57,7 @@ class Answerer:
 
     async def stream(
         self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline
-    ) -> AsyncIterator[Sequence[Passage] | str | Answer]:
+    ) -> AsyncGenerator[Sequence[Passage] | str | Answer, None]:
         """The passages first, then pieces of text, then the whole answer. No connection is held meanwhile."""
         clock = Stopwatch()
         sources = await self._sources(who, question, clock=clock, deadline=deadline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -16,6 +17,7 @@ from rag.errors import InvalidInput, UnsupportedFormat
 from rag.retrieval.filters import parse_moment
 from rag.store.documents import StoredDocument, delete_document, get_document, list_documents
 from rag.store.jobs import Upload, enqueue
+from rag.unicode import storable
 from rag.values import Scalar
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
@@ -31,7 +33,7 @@ ShortTexts = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]]
 class DocumentBody(BaseModel):
     """A document in JSON; what it states comes before what the document's own front matter says."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     text: str | None = None
     content_base64: str | None = None
@@ -126,7 +128,7 @@ def _result(document: StoredDocument) -> DocumentResult:
 
 
 def _checked(external_id: str) -> str:
-    if not external_id.strip() or len(external_id) > MAX_ID or not _clean(external_id):
+    if not external_id.strip() or len(external_id) > MAX_ID or not storable(external_id):
         raise InvalidInput(f"external_id: 1 to {MAX_ID} characters, without NUL or lone surrogates")
     return external_id
 
@@ -148,9 +150,19 @@ def _from_json(external_id: str, body: bytes) -> Upload:
     for name in ("valid_from", "valid_to"):
         if name in given:
             given[name] = parse_moment(given[name], name).isoformat()
-    if not _clean(repr(given.values())) or "\\x00" in repr(given):
+    if not all(map(storable, _texts(given))):
         raise InvalidInput("a field has a NUL or a lone surrogate, which no text has")
     return Upload(external_id, _readable(document.content_type), given, _content(_bytes(document)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for pair in value.items() for part in pair for text in _texts(part))
+    elif isinstance(value, list):
+        yield from (text for part in value for text in _texts(part))
 
 
 def _bytes(document: DocumentBody) -> bytes:
@@ -160,7 +172,7 @@ def _bytes(document: DocumentBody) -> bytes:
         return document.text.encode(errors="surrogatepass")
     try:
         return base64.b64decode(document.content_base64 or "", validate=True)
-    except binascii.Error as exc:
+    except (binascii.Error, ValueError) as exc:
         raise InvalidInput("content_base64: not base64") from exc
 
 
@@ -174,7 +186,3 @@ def _readable(kind: str) -> str:
     if kind not in READABLE:
         raise UnsupportedFormat(f"content type {kind[:60] or 'none'} is not read; send {' or '.join(READABLE)}")
     return kind
-
-
-def _clean(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,6 +17,8 @@ from rag.api.problems import problem_body
 from rag.errors import DeadlineExceeded
 from rag.telemetry import Metrics, request_id
 
+DRAINED = 4  # times the limit: who sends more has to live with a reset
+DRAIN_S, DRAIN_IDLE_S = 30.0, 1.0
 _SANE_ID = re.compile(r"[\w.\-]{1,64}")
 
 
@@ -64,7 +66,7 @@ class BodyLimit:
         """Serve one request."""
         declared = Headers(scope=scope).get("content-length", "0") if scope["type"] == "http" else "0"
         if declared.isdigit() and int(declared) > self._max_bytes:
-            await self._refuse(scope, receive, send)
+            await self._refuse(receive, send)
             return
         received = 0
         started = False
@@ -86,13 +88,28 @@ class BodyLimit:
             await self._app(scope, measured, watched)
         except _TooLong:
             if not started:
-                await self._refuse(scope, receive, send)
+                await self._refuse(receive, send)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, receive: Receive, send: Send) -> None:
         detail = f"the body is larger than {self._max_bytes} bytes (RAG_MAX_BODY_BYTES)"
         body = problem_body(413, code="too_large", detail=detail)
-        headers = {"Connection": "close"}  # the rest of the body is not worth reading
-        await JSONResponse(body, 413, headers, "application/problem+json")(scope, receive, send)
+        response = JSONResponse(body, 413, {"Connection": "close"}, "application/problem+json")
+        await send({"type": "http.response.start", "status": 413, "headers": response.raw_headers})
+        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        # the answer is whole; ended now, a connection on which the caller still sends is reset and the answer lost
+        await _drain(receive, DRAINED * self._max_bytes)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _drain(receive: Receive, max_bytes: int) -> None:
+    """Read what the caller is still sending, for a while."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            while max_bytes > 0:
+                message = await asyncio.wait_for(receive(), DRAIN_IDLE_S)
+                max_bytes -= len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body"):
+                    return
 
 
 @asynccontextmanager

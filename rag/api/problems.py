@@ -67,7 +67,9 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, exc: HTTPException) -> JSONResponse:
         code = _HTTP_CODES.get(exc.status_code, "bad_request")
-        return _response(problem_body(exc.status_code, code=code, detail=exc.detail), exc.status_code)
+        response = _response(problem_body(exc.status_code, code=code, detail=exc.detail), exc.status_code)
+        response.headers.update(exc.headers or {})
+        return response
 
     @app.exception_handler(Exception)
     async def unforeseen(_: Request, exc: Exception) -> JSONResponse:

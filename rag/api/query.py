@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 from fastapi import APIRouter, Depends
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -12,7 +13,7 @@ from rag.api.auth import Reader, ServicesDep, json_only
 from rag.api.limits import within
 from rag.api.problems import problem_of
 from rag.api.schemas import QueryBody, QueryResult, query_result, sources
-from rag.errors import DeadlineExceeded, RagError
+from rag.errors import RagError
 from rag.telemetry import log, request_id
 from rag.values import Answer, Deadline, Passage, Principal, Question
 from rag.wiring import Services
@@ -20,7 +21,7 @@ from rag.wiring import Services
 router = APIRouter(prefix="/v1", tags=["query"])
 PING_S = 15  # proxies drop connections that are silent for longer
 
-Events = AsyncIterator[Sequence[Passage] | str | Answer]
+Events = AsyncGenerator[Sequence[Passage] | str | Answer, None]
 
 
 @router.post("/query", response_model=QueryResult, dependencies=[Depends(json_only)])
@@ -53,10 +54,13 @@ async def _events(
 ) -> AsyncIterator[ServerSentEvent]:
     try:
         yield _event(first, services)
-        async for item in rest:
-            if deadline.remaining_s() == 0:
-                raise DeadlineExceeded
-            yield _event(item, services)
+        async with aclosing(rest):
+            while True:
+                async with within(deadline.remaining_s()):
+                    item = await anext(rest, None)
+                if item is None:
+                    return
+                yield _event(item, services)
     except RagError as exc:
         log.error("stream failed", code=exc.code, detail=exc.detail)
         yield ServerSentEvent(json.dumps(problem_of(exc)), event="error")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rag.errors import InvalidInput, TooLarge
 from rag.retrieval.filters import parse_filter, parse_moment
 from rag.settings import Settings
+from rag.unicode import storable
 from rag.values import Answer, Hit, Passage, Principal, Question, Ranked, Retrieval, Scope
 
 MAX_TOP_K = 100  # every candidate that both legs can bring
@@ -138,7 +139,7 @@ def searchable(text: str, max_chars: int) -> str:
         raise TooLarge(f"query: {len(text)} characters, the limit is {max_chars} (RAG_MAX_QUERY_CHARS)")
     if not text.strip():
         raise InvalidInput("query: it is empty; ask something")
-    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+    if not storable(text):
         raise InvalidInput("query: it has a NUL or a lone surrogate, which no text has")
     return text
 

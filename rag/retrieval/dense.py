@@ -20,7 +20,7 @@ class DenseLeg:
     async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
         """The best *depth* chunks; the score is the cosine similarity."""
         vector = await self._embedder.embed_query(question.text)
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.snapshot(tenant_id) as tx:
             found = await self._nearest(tx, question.scope, vector, depth=depth)
         return LegResult(tuple(Ranked(chunk, rank, 1 - distance) for rank, (chunk, distance) in enumerate(found, 1)))
 

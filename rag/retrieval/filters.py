@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from rag.errors import InvalidInput
+from rag.unicode import storable
 from rag.values import All, Any, Filter, Leaf, Not, Scalar
 
 TEXT_FIELDS = ("doc_type", "source", "lang", "external_id")
@@ -30,16 +31,6 @@ def parse_filter(raw: object) -> Filter | None:
         return None
     leaves = [0]
     return _part(raw, "filters", depth=0, leaves=leaves)
-
-
-def parse_filter_text(text: str | None) -> Filter | None:
-    """As parse_filter, from JSON text."""
-    if text is None:
-        return None
-    try:
-        return parse_filter(json.loads(text))
-    except json.JSONDecodeError as exc:
-        raise InvalidInput(f"filters are not JSON: {exc}") from exc
 
 
 def parse_moment(value: object, where: str) -> datetime:
@@ -69,7 +60,8 @@ def _part(raw: object, where: str, *, depth: int, leaves: list[int]) -> Filter:
                 raise InvalidInput(f"filters have more than {MAX_LEAVES} conditions")
             return _leaf(raw, where)
         case names:
-            raise InvalidInput(f"{where}: expected exactly field, op and value, or one of all, any, not; got {names}")
+            wanted = "exactly field, op and value, or one of all, any, not"
+            raise InvalidInput(f"{where}: expected {wanted}; got {str(names)[:60]}")
 
 
 def _parts(raw: object, where: str, *, depth: int, leaves: list[int]) -> tuple[Filter, ...]:
@@ -81,16 +73,16 @@ def _parts(raw: object, where: str, *, depth: int, leaves: list[int]) -> tuple[F
 def _leaf(raw: Mapping[str, object], where: str) -> Leaf:
     field, op, value = raw["field"], raw["op"], raw["value"]
     if not isinstance(field, str) or not _known(field):
-        raise InvalidInput(f"{where}: unknown field {field!r}; the fields are {_FIELDS}")
+        raise InvalidInput(f"{where}: unknown field {repr(field)[:60]}; the fields are {_FIELDS}")
     if op not in OPS:
-        raise InvalidInput(f"{where}: unknown op {op!r}; the ops are {', '.join(OPS)}")
+        raise InvalidInput(f"{where}: unknown op {repr(op)[:60]}; the ops are {', '.join(OPS)}")
     checked = _CHECKS.get(str(op), _comparable)(field, value, where)
     return Leaf(field, op, checked)  # type: ignore[arg-type]  # op is one of OPS
 
 
 def _known(field: str) -> bool:
     if field.startswith("metadata."):
-        return 0 < len(field) - len("metadata.") <= MAX_TEXT and _clean(field)
+        return 0 < len(field) - len("metadata.") <= MAX_TEXT and storable(field)
     return field in (*TEXT_FIELDS, *TIME_FIELDS, "tags")
 
 
@@ -131,13 +123,9 @@ def _comparable(field: str, value: object, where: str) -> Scalar | datetime:
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"{where}: expected text, got {json.dumps(value, default=str)[:40]}")
-    if len(value) > MAX_TEXT or not _clean(value):
+    if len(value) > MAX_TEXT or not storable(value):
         raise InvalidInput(f"{where}: text must be at most {MAX_TEXT} characters, without NUL or lone surrogates")
     return value
-
-
-def _clean(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 _CHECKS = {
@@ -149,10 +137,3 @@ _CHECKS = {
     "gt": _ordered,
     "gte": _ordered,
 }
-
-
-def narrow(first: Filter | None, second: Filter | None) -> Filter | None:
-    """Both filters at once: whoever adds one can only narrow."""
-    if first is None or second is None:
-        return first or second
-    return All((first, second))

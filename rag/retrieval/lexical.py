@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rag.analysis import analyse, term_id
 from rag.store.engine import Database, TenantTx
 from rag.store.postings import Block
-from rag.store.search import TenantState, languages, live_in_scope, posting_blocks, scoped_ords, tenant_state
+from rag.store.search import TenantState, live_in_scope, posting_blocks, scoped_ords, tenant_state
 from rag.values import ChunkId, LegResult, Question, Ranked, Scope, TenantId
 
 # Candidates verified against the chunks table at a time; past these, resolving the whole scope is cheaper.
@@ -28,9 +28,9 @@ class LexicalLeg:
 
     async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
         """The best *depth* chunks; none when no term of the question is known."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.snapshot(tenant_id) as tx:
             state = await tenant_state(tx)
-            terms = query_terms(question.text, await languages(tx))
+            terms = query_terms(question.text, state.langs)
             blocks = await posting_blocks(tx, list(terms))
             scores = accumulate(blocks, terms, state)
             found = await _best_in_scope(tx, question.scope, scores, depth=depth)

@@ -49,7 +49,7 @@ class Retriever:
         )
         fused = self._fuse(dense, lexical)
         with clock.running("load"):
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.snapshot(tenant_id) as tx:
                 version = (await tenant_state(tx)).index_version
                 chunks = await load_chunks(tx, question.scope, list(fused))
         fused = {chunk: s for chunk, s in fused.items() if chunk in chunks}  # the rest were deleted meanwhile

@@ -12,15 +12,19 @@ from rag.store.postings import merge, read
 from rag.store.search import tenant_state
 
 RANGE_ROWS = 20_000  # posting rows read at a time: about 30 MB
-DEAD_SHARE = 5  # compact when a fifth of the postings' chunks is dead,
-FRAGMENTS = 4  # or when a term's postings lie in more blocks than this on average
+CHANGED_SHARE = 5  # compact when a fifth of the postings' chunks is dead, or is new and came in many writes:
+WRITES = 16  # each adds a block to each of its terms
+MOST_WRITES = 2000  # whatever the share, this many blocks of a frequent term are too slow to read
 
 
 async def compact_if_due(tx: TenantTx) -> bool:
-    """Whether the tenant's postings were fragmented or dead enough to be compacted."""
+    """Whether the tenant's postings were fragmented or dead enough to be compacted.
+
+    The cost is spread: a fifth of the postings has changed, or thousands of writes went by.
+    """
     state = await tenant_state(tx)
-    rows, terms = (await tx.fetch("posting_rows"))[0]
-    due = state.dead * DEAD_SHARE > state.posted or rows > FRAGMENTS * terms
+    fragmented = state.writes > WRITES and state.appended * CHANGED_SHARE > state.posted
+    due = state.dead * CHANGED_SHARE > state.posted or fragmented or state.writes > MOST_WRITES
     if due:
         await compact(tx)
     return due

@@ -70,20 +70,22 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument])
     await tx.run_many("insert_embedding", list(_embedding_rows(documents, first_ord)))
     terms = [chunk for document in documents for chunk in document.terms]
     await tx.run_many("insert_posting", [block.row() for block in build(first_ord, terms)])
-    await tx.run("count_change", added=len(drafts), removed=removed)
+    langs = sorted({document.facets.lang for document in documents})
+    await tx.run("count_change", added=len(drafts), removed=removed, langs=langs)
 
 
 async def delete_document(tx: TenantTx, external_id: str) -> None:
-    """Delete a document from every leg; other transactions see it wholly until this one commits.
+    """Delete a document from every leg, and any upload of it that is still under way.
 
-    Raises NotFound when there is none.
+    Other transactions see it wholly until this one commits. Raises NotFound when there is none.
     """
-    await _lock(tx)
     document = document_id(tx.tenant_id, external_id)
+    cancelled = await tx.run("supersede_jobs", document_id=document)  # before the tenant: writers lock in this order
+    await _lock(tx)
     removed = await tx.run("delete_chunks", document_ids=[document])
-    if not await tx.run("delete_document", document_id=document):
+    if not await tx.run("delete_document", document_id=document) and not cancelled:
         raise NotFound(f"there is no document {external_id!r}")
-    await tx.run("count_change", added=0, removed=removed)
+    await tx.run("count_change", added=0, removed=removed, langs=[])
 
 
 async def get_document(tx: TenantTx, external_id: str, groups: frozenset[str]) -> StoredDocument:

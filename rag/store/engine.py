@@ -18,6 +18,7 @@ from rag.store.schema import APP_ROLE, WORKER_ROLE
 from rag.store.statements import statements
 from rag.values import TenantId
 
+_SET_TENANT = "SELECT set_config('app.tenant_id', %s, true)"
 Connection = psycopg.AsyncConnection[TupleRow]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
 
@@ -85,7 +86,15 @@ class Database:
     async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """A transaction under row-level security for one tenant."""
         async with self._transaction() as connection:
-            await connection.execute("SELECT set_config('app.tenant_id', %s, true)", (str(tenant_id),))
+            await connection.execute(_SET_TENANT, (str(tenant_id),))
+            yield TenantTx(connection, tenant_id)
+
+    @asynccontextmanager
+    async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
+        """As `tenant`, read only, and every statement sees the same moment: counters fit the rows they count."""
+        async with self._transaction() as connection:
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            await connection.execute(_SET_TENANT, (str(tenant_id),))
             yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager

@@ -65,6 +65,9 @@ tenants = Table(
     Column("index_version", BigInteger, nullable=False, server_default=text("0"), comment="grows with every change"),
     Column("posted", BigInteger, nullable=False, server_default=text("0"), comment="chunks in the postings, dead too"),
     Column("dead", BigInteger, nullable=False, server_default=text("0"), comment="of those, chunks deleted since"),
+    Column("appended", BigInteger, nullable=False, server_default=text("0"), comment="chunks since compaction"),
+    Column("writes", Integer, nullable=False, server_default=text("0"), comment="writes since then: blocks of a term"),
+    Column("langs", ARRAY(Text), nullable=False, server_default=text("'{}'"), comment="languages it ever had"),
     PrimaryKeyConstraint("tenant_id"),
 )
 

@@ -32,18 +32,24 @@ _THIS_TENANT = bindparam("tenant_id", type_=_C.tenant_id.type)
 
 @dataclass(frozen=True, slots=True)
 class TenantState:
-    """A tenant's index: its version, the chunks its postings know, the dead ones among them, the next ordinal."""
+    """A tenant's index: its version, what its postings hold, and what came since they were compacted."""
 
-    index_version: int
-    posted: int
-    dead: int
-    next_ord: int
+    index_version: int = 0
+    posted: int = 0
+    dead: int = 0
+    next_ord: int = 0
+    appended: int = 0
+    writes: int = 0
+    langs: tuple[str, ...] = ()
 
 
 async def tenant_state(tx: TenantTx) -> TenantState:
     """The tenant's index as this transaction sees it; an unknown tenant has an empty one."""
     rows = await tx.fetch("tenant_state")
-    return TenantState(*rows[0]) if rows else TenantState(0, 0, 0, 0)
+    if not rows:
+        return TenantState()
+    version, posted, dead, next_ord, appended, writes, langs = rows[0]
+    return TenantState(version, posted, dead, next_ord, appended, writes, tuple(langs))
 
 
 async def count_matching(tx: TenantTx, scope: Scope) -> int:
@@ -128,11 +134,6 @@ async def load_chunks(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) 
     )
     found = [_chunk(row) for row in await tx.select(query)]
     return {chunk.chunk_id: chunk for chunk in found}
-
-
-async def languages(tx: TenantTx) -> list[str]:
-    """The languages of the tenant's documents."""
-    return sorted(str(row[0]) for row in await tx.fetch("languages"))
 
 
 def _chunk(row: TupleRow) -> Chunk:

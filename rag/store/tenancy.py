@@ -83,7 +83,7 @@ def _parse(key: str) -> tuple[TenantId, UUID, bytes]:
     try:
         if not key.startswith(PREFIX):
             raise Unauthenticated
-        raw = base64.urlsafe_b64decode(key.removeprefix(PREFIX) + "==")
+        raw = base64.b64decode(key.removeprefix(PREFIX) + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as exc:
         raise Unauthenticated from exc
     if len(raw) != 16 + 16 + SECRET_BYTES:

@@ -67,7 +67,6 @@ async def test_a_body_without_a_length_is_refused_at_the_first_byte_over_the_lim
     assert_too_large(answer)
 
 
-@pytest.mark.xfail(strict=True, reason="the connection is reset while the caller still sends, and the answer is lost")
 @pytest.mark.parametrize("declared", [True, False])
 async def test_a_caller_that_sends_everything_first_still_reads_the_refusal(acme: Caller, declared: bool) -> None:
     async def pieces() -> AsyncIterator[bytes]:

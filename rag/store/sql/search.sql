@@ -17,13 +17,10 @@ DELETE FROM postings WHERE tenant_id = %(tenant_id)s AND term >= %(low)s AND ter
 SELECT ord FROM chunks WHERE tenant_id = %(tenant_id)s ORDER BY ord;
 
 -- name: posting_rows
--- How many posting blocks and distinct terms the tenant has.
-SELECT count(*), count(DISTINCT term) FROM postings WHERE tenant_id = %(tenant_id)s;
+-- How many posting blocks the tenant has.
+SELECT count(*) FROM postings WHERE tenant_id = %(tenant_id)s;
 
 -- name: compacted
 -- One row touched: the counters once dead ordinals are out of the postings.
-UPDATE tenants SET posted = %(live)s, dead = 0, index_version = index_version + 1 WHERE tenant_id = %(tenant_id)s;
-
--- name: languages
--- The languages of the tenant's documents.
-SELECT DISTINCT lang FROM documents WHERE tenant_id = %(tenant_id)s;
+UPDATE tenants SET posted = %(live)s, dead = 0, appended = 0, writes = 0, index_version = index_version + 1
+ WHERE tenant_id = %(tenant_id)s;

@@ -8,8 +8,8 @@ ON CONFLICT DO NOTHING;
 DELETE FROM tenants WHERE tenant_id = %(tenant_id)s;
 
 -- name: tenant_state
--- The tenant's index version, chunks in the postings and dead ones among them, and next ordinal.
-SELECT index_version, posted, dead, next_ord FROM tenants WHERE tenant_id = %(tenant_id)s;
+-- The tenant's counters, in the order of TenantState's fields.
+SELECT index_version, posted, dead, next_ord, appended, writes, langs FROM tenants WHERE tenant_id = %(tenant_id)s;
 
 -- name: lock_tenant
 -- The tenant's row, held until the transaction ends: one writer at a time gives ordinals and versions.
@@ -19,7 +19,8 @@ SELECT next_ord FROM tenants WHERE tenant_id = %(tenant_id)s FOR UPDATE;
 -- One row touched: the tenant's counters after chunks came and went.
 UPDATE tenants
    SET next_ord = next_ord + %(added)s, posted = posted + %(added)s, dead = dead + %(removed)s,
-       index_version = index_version + 1
+       appended = appended + %(added)s, writes = writes + 1, index_version = index_version + 1,
+       langs = ARRAY(SELECT DISTINCT unnest(langs || %(langs)s::text[]) ORDER BY 1)
  WHERE tenant_id = %(tenant_id)s;
 
 -- name: insert_key

@@ -61,9 +61,7 @@ def test_a_passage_is_the_text_of_its_window_with_the_hits_in_it(chunk: Make) ->
 
 
 @pytest.mark.parametrize("text", [None, "another version of it"])
-def test_a_passage_of_a_document_that_changed_meanwhile_is_the_best_chunk_itself(
-    chunk: Make, text: str | None
-) -> None:
+def test_a_passage_of_a_document_that_changed_meanwhile_is_the_best_chunk_itself(chunk: Make, text: str | None) -> None:
     hits = [chunk(10, 14, text="fees"), chunk(19, 23, text="kept")]
 
     passage = _passage(1, hits, 5, text)

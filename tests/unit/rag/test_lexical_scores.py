@@ -60,13 +60,6 @@ def test_no_blocks_score_nothing() -> None:
     assert accumulate([], {FEE: 1}, state(3, 3)).tolist() == [0, 0, 0]
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="state and blocks are read by two statements")
-def test_chunks_stored_after_the_state_was_read_are_passed_over() -> None:
-    blocks = [block(FEE, [0, 3], [1.0, 1.0])]
-
-    assert accumulate(blocks, {FEE: 1}, state(posted=2, next_ord=2))[0] > 0
-
-
 def test_best_gives_the_highest_first() -> None:
     assert best(scores_of(0.5, 0.0, 2.0, 1.0), 2).tolist() == [2, 3]
 

@@ -18,11 +18,7 @@ from rag.sentences import sentences
         ('He said "Go." Then he left.', ['He said "Go."', "Then he left."]),
         ("日本語です。次の文。", ["日本語です。", "次の文。"]),
         ("- first item\n- second item", ["- first item", "- second item"]),
-        pytest.param(
-            "1. Open it\n2. Close it",
-            ["1. Open it", "2. Close it"],
-            marks=pytest.mark.xfail(strict=True, reason="only the number at the very start of the text is no sentence"),
-        ),
+        ("1. Open it\n2. Close it", ["1. Open it", "2. Close it"]),
         ("A wrapped\nline stays. One.\n\nA paragraph", ["A wrapped\nline stays.", "One.", "A paragraph"]),
         ("Name: x\nPort: 80", ["Name: x", "Port: 80"]),
         ("", []),
