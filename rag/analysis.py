@@ -25,6 +25,7 @@ _WORD = re.compile(rf"\.?{_CHAR}+(?:[._\-/@]+{_CHAR}+)*(?:\+\+|#)?")
 _PARTS = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|(?:[^\W\d_a-zA-Z]|[{_MARKS}])+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _PLAIN = re.compile(f"{_LETTER}+")
+_IDENTIFIER = re.compile(r"(?<![\w.])(?=[\w.\-/]*[\d_])[A-Za-z][\w.\-/]*\w")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 # Lucene's English list, and what the apostrophe leaves of "what's" and "don't": words in most documents, whose
@@ -49,6 +50,11 @@ def analyse(text: str, lang: str = "en") -> list[str]:
     stem = _stemmer(lang)
     stop = _ENGLISH_STOP_WORDS if lang == "en" else frozenset[str]()
     return [term for word in _WORD.findall(_compose(text)) for term in _terms(word, stem=stem, stop=stop)]
+
+
+def identifiers(text: str) -> list[str]:
+    """The names in *text* that only one thing bears, case folded: with a digit, or a joiner between letters."""
+    return [name.casefold() for name in _IDENTIFIER.findall(text)]
 
 
 def term_id(term: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 # the lookbehind and the possessive repeats keep a long row of dots linear
 _END = re.compile(
@@ -16,6 +16,7 @@ _ABBREVIATION = re.compile(
 )
 # A line of its own: after a blank line, or a list item, or a table row. Other line ends are only wrapped text.
 _LINE = re.compile(r"\n\s*\n\s*|\n(?=\s*(?:[-*•]|\d+[.)])\s)|\n(?=[^:;\n]{1,60}: )")
+_ROW = re.compile(r"[^:;\n]{1,60}: [^\n]*; [^:;\n]{1,60}: [^\n]*\Z")
 
 
 def sentence_starts(text: str) -> Iterator[int]:
@@ -33,7 +34,15 @@ def sentence_starts(text: str) -> Iterator[int]:
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
     """The sentences, list items and table rows of *text* with their starts, white space around them left out."""
-    starts = sorted({0, *sentence_starts(text), *(match.end() for match in _LINE.finditer(text))})
+    for begin, line in _pieces(text, 0, (match.end() for match in _LINE.finditer(text))):
+        if _ROW.match(line):
+            yield begin, line  # whatever sentences its cells hold: a value without its row says nothing
+        else:
+            yield from _pieces(line, begin, sentence_starts(line))
+
+
+def _pieces(text: str, offset: int, cuts: Iterable[int]) -> Iterator[tuple[int, str]]:
+    starts = [0, *cuts]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         if piece := text[start:end].strip():
-            yield start + text[start:end].index(piece), piece
+            yield offset + start + text[start:end].index(piece), piece

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
-from rag.analysis import analyse
+from rag.analysis import analyse, identifiers
 from rag.llm.extractive import Evidence
 from rag.values import Passage
 
@@ -16,8 +15,6 @@ COVERAGE_WEIGHT = 8.0
 COVERAGE_EXPECTED = 0.6
 SENTENCES = 3  # an answer is made of as many
 
-# A name that only one thing bears: a digit, or a joiner between letters.
-_IDENTIFIER = re.compile(r"(?<![\w.])(?=[\w.\-/]*[\d_])[A-Za-z][\w.\-/]*\w")
 _ASKING = frozenset(
     "what when how which who whom whose why where do does did can could may must should would shall i my me we our us"  # noqa: SIM905
     " you your he she his her have has had am been being long much many get there any some about from after before"
@@ -34,7 +31,7 @@ def support(question: str, evidence: Sequence[Evidence], passages: Sequence[Pass
         return 0.0
     texts = {p.n: f"{' '.join(p.chunk.breadcrumb)}\n{p.text}" for p in passages}
     known = "\n".join(texts.values()).casefold()
-    if any(name.casefold() not in known for name in _IDENTIFIER.findall(question)):
+    if any(name not in known for name in identifiers(question)):
         return 0.0
     best = {e.n for e in evidence[:SENTENCES]}
     logit = evidence[0].score + COVERAGE_WEIGHT * (_coverage(question, [texts[n] for n in best]) - COVERAGE_EXPECTED)

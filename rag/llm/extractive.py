@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+from rag.analysis import identifiers
 from rag.protocols import Reranker
 from rag.sentences import sentences
 from rag.values import Deadline, Passage, Prompt, Reply, Usage
 
 MAX_SENTENCES = 3
 MARGIN = 2.0  # logits below the best sentence at which another still says something about the question
+CHARS_PER_TOKEN = 4  # of English; the budget is the caller's, not a model's
 MIN_CHARS = 12  # shorter pieces are list marks and stray headings
 
 
@@ -55,7 +57,7 @@ class ExtractiveModel:
     async def complete(self, prompt: Prompt, deadline: Deadline) -> Reply:
         """Up to three sentences in the order of the sources; empty when there are none."""
         evidence = await find_evidence(self._reranker, prompt.question, prompt.passages, deadline=deadline)
-        text = " ".join(f"{e.text} [{e.n}]" for e in _chosen(evidence, prompt.max_tokens))
+        text = " ".join(f"{e.text} [{e.n}]" for e in _chosen(prompt, evidence))
         return Reply(text, self.provider, self._reranker.name, Usage(input_tokens=0, output_tokens=0))
 
     async def stream(self, prompt: Prompt, deadline: Deadline) -> AsyncIterator[str | Reply]:
@@ -66,10 +68,15 @@ class ExtractiveModel:
         yield reply
 
 
-def _chosen(evidence: Sequence[Evidence], max_tokens: int) -> list[Evidence]:
+def _chosen(prompt: Prompt, evidence: Sequence[Evidence]) -> list[Evidence]:
     chosen: list[Evidence] = []
-    budget = max_tokens * 4  # characters; the sentences are English to four characters a token
+    budget = prompt.max_tokens * CHARS_PER_TOKEN
+    asked = set(identifiers(prompt.question))
+    named = len(asked & set(identifiers(evidence[0].text))) if evidence else 0
     for e in evidence:
+        # beside the row of HLY-4031, that of HLY-4032 looks like an answer
+        if len(asked & set(identifiers(e.text))) < named:
+            continue
         if len(chosen) == MAX_SENTENCES or (chosen and e.score < evidence[0].score - MARGIN):
             break
         if any(e.text == other.text for other in chosen) or (chosen and len(e.text) > budget):
