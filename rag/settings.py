@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from rag.errors import SetupError
 
 PREFIX = "RAG_"
+DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 
 
 class Settings(BaseSettings):
@@ -37,6 +38,8 @@ class Settings(BaseSettings):
     pool_timeout_s: Annotated[float, Field(gt=0)] = Field(
         default=5.0, description="wait for a free connection, then 503"
     )
+    embedder: str = Field(default=DEFAULT_MODEL, description="onnx, or a sentence-transformers model of 384 dimensions")
+    reranker: str = Field(default=DEFAULT_MODEL, description="onnx, or a sentence-transformers CrossEncoder")
     threads: Annotated[int, Field(ge=0, le=256)] = Field(
         default=0, description="inference threads; 0 takes one for each core"
     )

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from rag.errors import SetupError
 from rag.inference.memory import RememberingReranker
 from rag.inference.onnx import OnnxEmbedder, OnnxReranker
+from rag.inference.sentence_transformers import SentenceTransformerEmbedder, SentenceTransformerReranker
 from rag.protocols import Embedder, Reranker
-from rag.settings import Settings
+from rag.settings import DEFAULT_MODEL, Settings
+
+DIMS = 384  # of the vector column
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """The embedder of documents and questions."""
-    return OnnxEmbedder(settings.models / "bge_small_en", settings.inference_threads)
+    """The embedder of documents and questions.
+
+    Raises SetupError for a model whose vectors do not fit the column.
+    """
+    if settings.embedder == DEFAULT_MODEL:
+        return OnnxEmbedder(settings.models / "bge_small_en", settings.inference_threads)
+    embedder = SentenceTransformerEmbedder(settings.embedder)
+    if embedder.dims != DIMS:
+        raise SetupError(f"RAG_EMBEDDER {settings.embedder!r} gives vectors of {embedder.dims}, the index has {DIMS}")
+    return embedder
 
 
 def open_reranker(settings: Settings) -> Reranker:
     """The cross-encoder, with a memory."""
-    return RememberingReranker(OnnxReranker(settings.models / "reranker_en", settings.inference_threads))
+    if settings.reranker == DEFAULT_MODEL:
+        return RememberingReranker(OnnxReranker(settings.models / "reranker_en", settings.inference_threads))
+    return RememberingReranker(SentenceTransformerReranker(settings.reranker))

@@ -381,7 +381,9 @@ async def test_writers_of_one_tenant_never_share_an_ordinal(
 ) -> None:
     documents = [prepared(f"doc-{n}", f"zebra {n}", f"zebra {n} again") for n in range(20)]
 
-    await asyncio.gather(*(store(database, tenant, [one]) for one in documents))
+    async with asyncio.TaskGroup() as tasks:
+        for one in documents:
+            tasks.create_task(store(database, tenant, [one]))
 
     async with database.tenant(tenant) as tx:
         ords = (await scoped_ords(tx, scope())).tolist()
