@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 DEMO_QUESTION := What does HLY-4031 mean?
 
-.PHONY: demo serve test check lint setup setup-dev models bench lock clean
+.PHONY: demo serve test check lint setup setup-dev models lock clean
 
 demo: setup models ## ingest the fixtures, ask one question, print the cited answer
 	@for tenant in halyard brightwater paylane; do \
@@ -30,9 +30,6 @@ test: setup-dev models ## lint, types, contracts, every test, and the regression
 
 lint: setup-dev ## only the checks that read code
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-
-bench: setup models ## stage by stage against the bare parts, one JSON line each
-	$(BIN)/python -m eval bench search
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev

@@ -23,7 +23,7 @@ from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
 from rag.values import TenantId
 
-BATCH_DOCUMENTS = 64  # written in one transaction: few posting blocks, little to repeat after a failure
+BATCH_DOCUMENTS = 32  # written in one transaction: few posting blocks, a bar that moves, little to repeat
 BATCH_BYTES = 512 * 1024
 
 

@@ -14,8 +14,9 @@ from ingest.limits import Limits
 from ingest.parsers import parse
 from ingest.splitter import split
 from rag.analysis import ANALYSER, analyse
-from rag.errors import CallerError
+from rag.errors import CallerError, InvalidInput
 from rag.protocols import Embedder
+from rag.storable import check_external_id, check_facets
 from rag.store.documents import PreparedDocument, fingerprints, replace_documents
 from rag.store.engine import Database, TenantTx
 from rag.values import Draft, Facets, TenantId, document_id
@@ -74,7 +75,9 @@ class Pipeline:
         *before_write* runs in the writing transaction and may forbid the write.
         Raises StoreError when the database fails; nothing of the batch is then written.
         """
-        changed, results = await self._changed(tenant_id, sources)
+        results = {source.external_id: refused for source in sources if (refused := _refused(source))}
+        storable_ones = [source for source in sources if source.external_id not in results]
+        changed = await self._changed(tenant_id, storable_ones, results)
         split_up: list[_Split] = []
         for source, fingerprint in changed:
             try:
@@ -98,15 +101,17 @@ class Pipeline:
         return True
 
     async def _changed(
-        self, tenant_id: TenantId, sources: Sequence[Source]
-    ) -> tuple[list[tuple[Source, bytes]], dict[str, Result]]:
+        self, tenant_id: TenantId, sources: Sequence[Source], results: dict[str, Result]
+    ) -> list[tuple[Source, bytes]]:
+        """The sources that are not stored as they are, with their fingerprints; the others go to *results*."""
         ids = {source.external_id: document_id(tenant_id, source.external_id) for source in sources}
         async with self._database.tenant(tenant_id) as tx:
             stored = await fingerprints(tx, list(ids.values()))
         fresh = [(source, self._fingerprint(source)) for source in sources]
         changed = [(s, f) for s, f in fresh if stored.get(ids[s.external_id]) != f]
         same = ids.keys() - {source.external_id for source, _ in changed}
-        return changed, {name: Result(name, "unchanged") for name in same}
+        results |= {name: Result(name, "unchanged") for name in same}
+        return changed
 
     def _fingerprint(self, source: Source) -> bytes:
         """A hash of all that decides what is stored: a new chunker writes anew, the same content does not."""
@@ -134,3 +139,13 @@ class Pipeline:
             PreparedDocument(d.source.external_id, d.facets, d.fingerprint, d.text, d.drafts, rows, d.terms)
             for d, rows in zip(documents, np.split(vectors, ends[:-1]) if documents else [], strict=True)
         ]
+
+
+def _refused(source: Source) -> Result | None:
+    """The failure of a source whose id or facets the database could not hold."""
+    try:
+        check_external_id(source.external_id)
+        check_facets(source.facets)
+    except InvalidInput as exc:
+        return Result(source.external_id, "failed", code=exc.code, reason=exc.detail)
+    return None

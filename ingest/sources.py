@@ -77,16 +77,17 @@ def refuse_repeated(item: Source | Result, seen: set[str]) -> Source | Result:
 def _row(found: Found) -> Source:
     try:
         row = json.loads(found.text)
-    except json.JSONDecodeError as exc:
-        raise InvalidInput(f"not JSON: {exc}") from exc
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInput(f"not JSON that can be read: {exc}") from exc
     if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or not isinstance(row.get("text"), str):
         raise InvalidInput("a row needs `_id` and `text`, both text")
     title, metadata = row.get("title") or "", row.get("metadata") or {}
-    if not isinstance(title, str) or not isinstance(metadata, dict):
-        raise InvalidInput("`title` must be text and `metadata` an object")
+    stated = row.get("content_type")
+    if not isinstance(title, str) or not isinstance(metadata, dict) or not isinstance(stated, str | None):
+        raise InvalidInput("`title` and `content_type` must be text and `metadata` an object")
     text = row["text"] if row["text"].strip() else title
     scalars = {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}
-    kind = row.get("content_type") or _kind_of(text)
+    kind = stated or _kind_of(text)
     return Source(row["_id"], text.encode(errors="surrogatepass"), kind, {"title": title, "metadata": scalars})
 
 

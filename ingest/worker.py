@@ -19,6 +19,7 @@ from rag.values import JobId, TenantId
 IDLE_S = 0.5  # between looks at an empty queue
 MAX_ATTEMPTS = 4
 RETRY_BASE_S = 1.0
+_GIVEN_UP = Outcome("failed", error_code="internal", error_detail=f"no worker survived it in {MAX_ATTEMPTS} attempts")
 
 
 class Worker:
@@ -50,13 +51,15 @@ class Worker:
         async with self._database.tenant(tenant) as tx:
             begun = await begin_job(tx, job)
         if begun is not None:
+            upload, attempt = begun
             async with self._lease(tenant, job):
-                await self._attempt(tenant, job, begun[0], attempt=begun[1])
+                await self._attempt(tenant, job, upload, attempt=attempt)
         return True
 
     async def _attempt(self, tenant: TenantId, job: JobId, upload: Upload, *, attempt: int) -> None:
         try:
-            outcome = await self._ingest(tenant, job, upload)
+            # after the last attempt only a worker that died has left it in the queue
+            outcome = _GIVEN_UP if attempt > MAX_ATTEMPTS else await self._ingest(tenant, job, upload)
         except CallerError as exc:
             outcome = Outcome("failed", error_code=exc.code, error_detail=exc.detail)
         except Exception as exc:  # noqa: BLE001 - no document may stop the worker, whatever it does to a parser

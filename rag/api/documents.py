@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -15,15 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rag.api.auth import Member, ServicesDep, Writer
 from rag.errors import InvalidInput, UnsupportedFormat
 from rag.retrieval.filters import parse_moment
+from rag.storable import MAX_EXTERNAL_ID, check_external_id, check_facets
 from rag.store.documents import StoredDocument, delete_document, get_document, list_documents
 from rag.store.jobs import Upload, enqueue
-from rag.unicode import storable
 from rag.values import Scalar
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
 READABLE = ("text/markdown", "text/x-markdown", "text/plain")
-MAX_ID = 512
 PAGE = 100
 
 Text = Annotated[str, Field(max_length=1000)]
@@ -87,7 +85,7 @@ class DocumentPage(BaseModel):
 @router.put("/{external_id:path}", status_code=202)
 async def put_document(external_id: str, request: Request, who: Writer, services: ServicesDep) -> Accepted:
     """Take a document's content; a worker ingests it. The old version is found until the new one is whole."""
-    upload = _upload(_checked(external_id), request.headers.get("content-type", ""), await request.body())
+    upload = _upload(check_external_id(external_id), request.headers.get("content-type", ""), await request.body())
     async with services.database.tenant(who.tenant_id) as tx:
         job, document = await enqueue(tx, upload)
     return Accepted(job_id=job, document_id=document)
@@ -97,12 +95,12 @@ async def put_document(external_id: str, request: Request, who: Writer, services
 async def get_documents(
     who: Member,
     services: ServicesDep,
-    after: Annotated[str, Query(max_length=MAX_ID)] = "",
+    after: Annotated[str, Query(max_length=MAX_EXTERNAL_ID)] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> DocumentPage:
     """A page of the tenant's documents that the caller may see."""
     async with services.database.tenant(who.tenant_id) as tx:
-        found = await list_documents(tx, who.groups, after=_checked(after) if after else "", limit=limit)
+        found = await list_documents(tx, who.groups, after=check_external_id(after) if after else "", limit=limit)
     listed = [_result(document) for document in found]
     return DocumentPage(documents=listed, next=found[-1].external_id if len(found) == limit else None)
 
@@ -111,26 +109,20 @@ async def get_documents(
 async def get_one(external_id: str, who: Member, services: ServicesDep) -> DocumentResult:
     """A document with the text that spans count in."""
     async with services.database.tenant(who.tenant_id) as tx:
-        return _result(await get_document(tx, _checked(external_id), who.groups))
+        return _result(await get_document(tx, check_external_id(external_id), who.groups))
 
 
 @router.delete("/{external_id:path}", status_code=204)
 async def delete_one(external_id: str, who: Writer, services: ServicesDep) -> Response:
     """Delete a document: gone from both legs when this returns."""
     async with services.database.tenant(who.tenant_id) as tx:
-        await delete_document(tx, _checked(external_id))
+        await delete_document(tx, check_external_id(external_id))
     return Response(status_code=204)
 
 
 def _result(document: StoredDocument) -> DocumentResult:
     fields = {name: getattr(document, name) for name in DocumentResult.model_fields if name != "status"}
     return DocumentResult(status="ready", **fields)
-
-
-def _checked(external_id: str) -> str:
-    if not external_id.strip() or len(external_id) > MAX_ID or not storable(external_id):
-        raise InvalidInput(f"external_id: 1 to {MAX_ID} characters, without NUL or lone surrogates")
-    return external_id
 
 
 def _upload(external_id: str, content_type: str, body: bytes) -> Upload:
@@ -150,19 +142,8 @@ def _from_json(external_id: str, body: bytes) -> Upload:
     for name in ("valid_from", "valid_to"):
         if name in given:
             given[name] = parse_moment(given[name], name).isoformat()
-    if not all(map(storable, _texts(given))):
-        raise InvalidInput("a field has a NUL or a lone surrogate, which no text has")
+    check_facets(given)
     return Upload(external_id, _readable(document.content_type), given, _content(_bytes(document)))
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value, names included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from (text for pair in value.items() for part in pair for text in _texts(part))
-    elif isinstance(value, list):
-        yield from (text for part in value for text in _texts(part))
 
 
 def _bytes(document: DocumentBody) -> bytes:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rag.errors import InvalidInput, TooLarge
 from rag.retrieval.filters import parse_filter, parse_moment
 from rag.settings import Settings
-from rag.unicode import storable
+from rag.storable import storable
 from rag.values import Answer, Hit, Passage, Principal, Question, Ranked, Retrieval, Scope
 
 MAX_TOP_K = 100  # every candidate that both legs can bring

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from rag.errors import InvalidInput
-from rag.unicode import storable
+from rag.storable import storable
 from rag.values import All, Any, Filter, Leaf, Not, Scalar
 
 TEXT_FIELDS = ("doc_type", "source", "lang", "external_id")

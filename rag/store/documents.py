@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+import numpy as np
 from pgvector import HalfVector
 from psycopg.rows import TupleRow
 from psycopg.types.json import Jsonb
 
-from rag.errors import NotFound
+from rag.errors import NotFound, UpstreamError
 from rag.protocols import Vectors
 from rag.store.engine import TenantTx
 from rag.store.postings import build
+from rag.store.schema import DIMS
 from rag.values import DocumentId, Draft, Facets, Scalar, chunk_id, document_id
 
 
@@ -61,6 +63,8 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument])
 
     Raises NotFound when the tenant does not exist.
     """
+    for document in documents:
+        _check_vectors(document)
     first_ord = await _lock(tx)
     ids = [document_id(tx.tenant_id, document.external_id) for document in documents]
     removed = await tx.run("delete_chunks", document_ids=ids)
@@ -115,6 +119,16 @@ async def spans(tx: TenantTx, wanted: Sequence[tuple[DocumentId, int, int]]) -> 
     )
     found = {int(n): str(text) for n, text in rows}
     return [found.get(n) for n in range(1, len(wanted) + 1)]
+
+
+def _check_vectors(document: PreparedDocument) -> None:
+    """A vector without a direction is near nothing: refused here, since it would sort before every other."""
+    shape = (len(document.drafts), DIMS)
+    if document.vectors.shape != shape:
+        raise UpstreamError(f"the embedder gave vectors of shape {document.vectors.shape}, expected {shape}")
+    norms = np.linalg.norm(document.vectors, axis=1)
+    if not np.all(np.isfinite(norms) & (norms > 0)):
+        raise UpstreamError(f"the embedder gave {document.external_id!r} a vector that is zero or not finite")
 
 
 async def _lock(tx: TenantTx) -> int:

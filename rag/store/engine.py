@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 import psycopg
 from pgvector.psycopg import register_vector_async
@@ -18,9 +19,24 @@ from rag.store.schema import APP_ROLE, WORKER_ROLE
 from rag.store.statements import statements
 from rag.values import TenantId
 
+CONNECT_TIMEOUT_S = 5  # a server that accepts and says nothing
 _SET_TENANT = "SELECT set_config('app.tenant_id', %s, true)"
 Connection = psycopg.AsyncConnection[TupleRow]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A SQLAlchemy Core query as text for the driver, with the values bound in it."""
+
+    text: sql.SQL
+    parameters: Mapping[str, object]
+
+    @classmethod
+    def of(cls, query: ClauseElement) -> Compiled:
+        """The query compiled, which takes a millisecond: worth keeping where the query does not change."""
+        compiled = query.compile(dialect=_DIALECT)
+        return cls(sql.SQL(str(compiled)), compiled.params)  # SQLAlchemy's own text, no value in it
 
 
 class TenantTx:
@@ -46,11 +62,9 @@ class TenantTx:
         async with self._connection.cursor() as cursor:
             await cursor.executemany(statements()[statement], [self._with(row) for row in rows])
 
-    async def select(self, query: ClauseElement, **parameters: object) -> list[TupleRow]:
-        """The rows of a SQLAlchemy Core query; its `tenant_id` parameter is filled in here."""
-        compiled = query.compile(dialect=_DIALECT)
-        text = sql.SQL(str(compiled))  # SQLAlchemy's own text, values bound
-        cursor = await self._connection.execute(text, {**compiled.params, **self._with(parameters)}, binary=True)
+    async def select(self, query: Compiled, **parameters: object) -> list[TupleRow]:
+        """The rows of a compiled query; its `tenant_id` parameter is filled in here."""
+        cursor = await self._connection.execute(query.text, {**query.parameters, **self._with(parameters)}, binary=True)
         return await cursor.fetchall()
 
     async def tune(self, **settings: str) -> None:
@@ -154,6 +168,7 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
         check=AsyncConnectionPool.check_connection,  # a restarted server leaves dead ones behind
         kwargs={
             "autocommit": True,
+            "connect_timeout": CONNECT_TIMEOUT_S,
             # a plan made for any tenant does not use the tenant's own index
             "options": "-c plan_cache_mode=force_custom_plan",
         },

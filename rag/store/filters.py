@@ -30,14 +30,21 @@ Condition = ColumnElement[bool]
 _D = documents.c
 
 
-def visible(scope: Scope) -> Condition:
-    """Documents of the tenant that the asker's groups and the moment asked about allow, and the filter keeps."""
+def parameters(scope: Scope) -> dict[str, object]:
+    """The values of `visible`'s parameters but the tenant."""
+    return {"groups": sorted(scope.groups), "as_of": scope.as_of}
+
+
+def visible(narrowed: Filter | None) -> Condition:
+    """Documents of `tenant_id` that `groups` and the moment `as_of` allow, and the caller's filter keeps."""
+    groups = bindparam("groups", type_=ARRAY(Text))
+    as_of = bindparam("as_of", type_=_D.valid_from.type)
     return and_(
         _D.tenant_id == bindparam("tenant_id", type_=_D.tenant_id.type),
-        or_(_D.acl == cast([], ARRAY(Text)), _D.acl.op("&&")(cast(sorted(scope.groups), ARRAY(Text)))),
-        or_(_D.valid_from.is_(None), _D.valid_from <= scope.as_of),
-        or_(_D.valid_to.is_(None), _D.valid_to > scope.as_of),
-        true() if scope.filter is None else _condition(scope.filter),
+        or_(_D.acl == cast([], ARRAY(Text)), _D.acl.op("&&")(groups)),
+        or_(_D.valid_from.is_(None), _D.valid_from <= as_of),
+        or_(_D.valid_to.is_(None), _D.valid_to > as_of),
+        true() if narrowed is None else _condition(narrowed),
     )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from rag.errors import SetupError
-from rag.store.engine import Database, translated
+from rag.store.engine import CONNECT_TIMEOUT_S, Database, translated
 from rag.store.schema import PROBE_TENANT, REVISION, metadata
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def migrate(url: str) -> bool:
 
     Raises SetupError for a server or pgvector that is too old, or a schema newer than this code.
     """
-    with translated(), psycopg.connect(url, autocommit=True) as connection:
+    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S) as connection:
         _check_server(connection)
         if _revision(connection) == REVISION:
             return False

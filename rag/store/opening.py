@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from rag.errors import StoreUnavailable
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
+
+from rag.errors import SetupError, StoreUnavailable
 from rag.settings import Settings
 from rag.store.embedded import EmbeddedPostgres
 from rag.store.engine import Database, open_database
@@ -26,14 +30,25 @@ async def open_store(settings: Settings) -> AsyncIterator[Database]:
         if settings.database_url is None:
             url = owner_url = await stack.enter_async_context(_embedded(settings))
         else:
-            url = settings.database_url.get_secret_value()
-            owner_url = (settings.migration_database_url or settings.database_url).get_secret_value()
+            url = _address(settings.database_url)
+            owner_url = _address(settings.migration_database_url or settings.database_url)
         await asyncio.to_thread(migrate, owner_url)
         database = await stack.enter_async_context(
             open_database(url, size=settings.pool_size, timeout_s=settings.pool_timeout_s)
         )
         await self_test(database)
         yield database
+
+
+def _address(given: SecretStr) -> str:
+    url = given.get_secret_value()
+    try:
+        conninfo_to_dict(url)
+    except ProgrammingError:  # not chained: the driver's text repeats the address, password and all
+        raise SetupError(
+            "the database address is none of PostgreSQL's; write postgresql://user:password@host:5432/database"
+        ) from None
+    return url
 
 
 @asynccontextmanager

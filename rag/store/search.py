@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from pgvector.sqlalchemy import HALFVEC
 from psycopg.rows import TupleRow
-from sqlalchemy import ARRAY, Integer, Uuid, and_, bindparam, func, select
+from sqlalchemy import ARRAY, ColumnElement, Integer, Select, Uuid, and_, bindparam, func, select
 
 from rag.protocols import Vectors
-from rag.store.engine import TenantTx
-from rag.store.filters import visible
+from rag.store.engine import Compiled, TenantTx
+from rag.store.filters import parameters, visible
 from rag.store.postings import Block, read
 from rag.store.schema import DIMS, chunks, documents, embeddings
 from rag.values import Chunk, ChunkId, DocumentId, Scope
@@ -27,6 +29,7 @@ _CHUNK = (
     *(_C.chunk_id, _C.document_id, _D.external_id, _D.title, _C.breadcrumb, _C.kind, _C.text, _C.indexed),
     *(_C.char_start, _C.char_end, _C.section_start, _C.section_end),
 )
+_LIMIT = bindparam("limit", type_=Integer)
 _THIS_TENANT = bindparam("tenant_id", type_=_C.tenant_id.type)
 
 
@@ -54,23 +57,12 @@ async def tenant_state(tx: TenantTx) -> TenantState:
 
 async def count_matching(tx: TenantTx, scope: Scope) -> int:
     """The number of chunks in scope, read from the documents alone."""
-    query = select(func.coalesce(func.sum(_D.chunk_count), 0)).where(visible(scope))
-    return int((await tx.select(query))[0][0])
+    return int((await _rows(tx, _count, scope))[0][0])
 
 
 async def nearest_exact(tx: TenantTx, scope: Scope, vector: Vectors, *, limit: int) -> list[tuple[ChunkId, float]]:
     """The *limit* nearest chunks in scope and their cosine distances: every one of them is compared."""
-    # MATERIALIZED keeps the planner from turning the ORDER BY into an approximate index scan
-    scoped = (
-        select(_C.chunk_id, _DISTANCE)
-        .join_from(documents, chunks, _OF_DOCUMENT)
-        .join(embeddings, _OF_CHUNK)
-        .where(visible(scope), _C.tenant_id == _THIS_TENANT, _E.tenant_id == _THIS_TENANT)
-        .cte("scoped")
-        .prefix_with("MATERIALIZED", dialect="postgresql")
-    )
-    query = select(scoped.c.chunk_id, scoped.c.distance).order_by(scoped.c.distance, scoped.c.chunk_id).limit(limit)
-    return [(ChunkId(row[0]), float(row[1])) for row in await tx.select(query, vector=HalfVector(vector))]
+    return _pairs(await _rows(tx, _exact, scope, vector=HalfVector(vector), limit=limit))
 
 
 async def nearest_indexed(tx: TenantTx, scope: Scope, vector: Vectors, *, limit: int) -> list[tuple[ChunkId, float]]:
@@ -82,15 +74,7 @@ async def nearest_indexed(tx: TenantTx, scope: Scope, vector: Vectors, *, limit:
         enable_seqscan="off",
         enable_sort="off",
     )
-    query = (
-        select(_C.chunk_id, _DISTANCE)
-        .join_from(embeddings, chunks, _OF_CHUNK)
-        .join(documents, _OF_DOCUMENT)
-        .where(visible(scope), _C.tenant_id == _THIS_TENANT, _E.tenant_id == _THIS_TENANT)
-        .order_by(_E.embedding.op("<=>")(bindparam("vector", type_=HALFVEC(DIMS))))
-        .limit(limit)
-    )
-    found = [(ChunkId(row[0]), float(row[1])) for row in await tx.select(query, vector=HalfVector(vector))]
+    found = _pairs(await _rows(tx, _indexed, scope, vector=HalfVector(vector), limit=limit))
     return sorted(found, key=lambda pair: (pair[1], pair[0]))
 
 
@@ -101,39 +85,81 @@ async def posting_blocks(tx: TenantTx, terms: Sequence[int]) -> list[Block]:
 
 async def scoped_ords(tx: TenantTx, scope: Scope) -> NDArray[np.int32]:
     """The ordinals of every chunk in scope."""
-    query = (
-        select(_C.ord).join_from(documents, chunks, _OF_DOCUMENT).where(visible(scope), _C.tenant_id == _THIS_TENANT)
-    )
-    return np.fromiter((row[0] for row in await tx.select(query)), dtype=np.int32)
+    return np.fromiter((row[0] for row in await _rows(tx, _ords, scope)), dtype=np.int32)
 
 
 async def live_in_scope(tx: TenantTx, scope: Scope, ords: Sequence[int]) -> dict[int, ChunkId]:
     """The chunks among *ords* that exist and are in scope, by ordinal."""
-    query = (
-        select(_C.ord, _C.chunk_id)
-        .join_from(chunks, documents, _OF_DOCUMENT)
-        .where(
-            _C.tenant_id == _THIS_TENANT,
-            _C.ord == func.any(bindparam("ords", list(ords), type_=ARRAY(Integer))),
-            visible(scope),
-        )
-    )
-    return {int(row[0]): ChunkId(row[1]) for row in await tx.select(query)}
+    return {int(row[0]): ChunkId(row[1]) for row in await _rows(tx, _live, scope, ords=list(ords))}
 
 
 async def load_chunks(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Chunk]:
     """Those of the chunks that exist and are in scope now."""
-    query = (
-        select(*_CHUNK)
-        .join_from(chunks, documents, _OF_DOCUMENT)
-        .where(
-            _C.tenant_id == _THIS_TENANT,
-            _C.chunk_id == func.any(bindparam("chunk_ids", list(chunk_ids), type_=ARRAY(Uuid))),
-            visible(scope),
-        )
-    )
-    found = [_chunk(row) for row in await tx.select(query)]
+    found = [_chunk(row) for row in await _rows(tx, _load, scope, chunk_ids=list(chunk_ids))]
     return {chunk.chunk_id: chunk for chunk in found}
+
+
+Build = Callable[[ColumnElement[bool]], Select[Any]]
+
+
+async def _rows(tx: TenantTx, build: Build, scope: Scope, **values: object) -> list[TupleRow]:
+    """The rows of the query that *build* makes from the condition of *scope*."""
+    query = _unfiltered(build) if scope.filter is None else Compiled.of(build(visible(scope.filter)))
+    return await tx.select(query, **parameters(scope), **values)
+
+
+@cache
+def _unfiltered(build: Build) -> Compiled:
+    """Most questions have no filter, and then the query is always the same."""
+    return Compiled.of(build(visible(None)))
+
+
+def _count(condition: ColumnElement[bool]) -> Select[Any]:
+    return select(func.coalesce(func.sum(_D.chunk_count), 0)).where(condition)
+
+
+def _exact(condition: ColumnElement[bool]) -> Select[Any]:
+    scoped = (
+        select(_C.chunk_id, _DISTANCE)
+        .join_from(documents, chunks, _OF_DOCUMENT)
+        .join(embeddings, _OF_CHUNK)
+        .where(condition, _C.tenant_id == _THIS_TENANT, _E.tenant_id == _THIS_TENANT)
+        .cte("scoped")
+        # keeps the planner from turning the ORDER BY into an approximate index scan
+        .prefix_with("MATERIALIZED", dialect="postgresql")
+    )
+    return select(scoped.c.chunk_id, scoped.c.distance).order_by(scoped.c.distance, scoped.c.chunk_id).limit(_LIMIT)
+
+
+def _indexed(condition: ColumnElement[bool]) -> Select[Any]:
+    return (
+        select(_C.chunk_id, _DISTANCE)
+        .join_from(embeddings, chunks, _OF_CHUNK)
+        .join(documents, _OF_DOCUMENT)
+        .where(condition, _C.tenant_id == _THIS_TENANT, _E.tenant_id == _THIS_TENANT)
+        .order_by(_DISTANCE.element)  # the operator itself, ascending: what the index can give
+        .limit(_LIMIT)
+    )
+
+
+def _ords(condition: ColumnElement[bool]) -> Select[Any]:
+    return select(_C.ord).join_from(documents, chunks, _OF_DOCUMENT).where(condition, _C.tenant_id == _THIS_TENANT)
+
+
+def _live(condition: ColumnElement[bool]) -> Select[Any]:
+    wanted = _C.ord == func.any(bindparam("ords", type_=ARRAY(Integer)))
+    query = select(_C.ord, _C.chunk_id).join_from(chunks, documents, _OF_DOCUMENT)
+    return query.where(_C.tenant_id == _THIS_TENANT, wanted, condition)
+
+
+def _load(condition: ColumnElement[bool]) -> Select[Any]:
+    wanted = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
+    query = select(*_CHUNK).join_from(chunks, documents, _OF_DOCUMENT)
+    return query.where(_C.tenant_id == _THIS_TENANT, wanted, condition)
+
+
+def _pairs(rows: Sequence[TupleRow]) -> list[tuple[ChunkId, float]]:
+    return [(ChunkId(chunk), float(distance)) for chunk, distance in rows]
 
 
 def _chunk(row: TupleRow) -> Chunk:

@@ -13,7 +13,7 @@ from rag.errors import NotFound, RagError
 from rag.protocols import Vectors
 from rag.retrieval.dense import DenseLeg
 from rag.store.documents import PreparedDocument, delete_document, get_document
-from rag.store.engine import Database
+from rag.store.engine import Compiled, Database
 from rag.store.search import nearest_indexed
 from rag.store.tenancy import create_tenant
 from rag.values import Facets, Filter, Leaf, Not, TenantId, tenant_id
@@ -141,7 +141,7 @@ async def test_the_index_is_used_where_it_is_meant_to_be(database: Database, row
     )
     async with database.tenant(rows.tenant) as tx:
         found = await nearest_indexed(tx, scope(), unit_vector("q1"), limit=DEPTH)
-        used = (await tx.select(scans))[0][0]
+        used = (await tx.select(Compiled.of(scans)))[0][0]
 
     assert used > 0
     assert len(found) == DEPTH

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import uuid4
 
 import psycopg
@@ -15,18 +12,24 @@ from ingest.pipeline import Pipeline
 from ingest.worker import MAX_ATTEMPTS, Worker
 from rag.errors import Conflict, NotFound, UpstreamError
 from rag.protocols import Vectors
-from rag.store.documents import StoredDocument, get_document
 from rag.store.engine import Database
-from rag.store.jobs import Job, Upload, begin_job, cancel_job, claim, enqueue, extend_lease, get_job
+from rag.store.jobs import begin_job, claim, extend_lease
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId, document_id
-from tests.conftest import REPOSITORY, MakeTenant
+from tests.conftest import MakeTenant
 from tests.fakes import FakeEmbedder
-
-FIRST = b"# Refunds\n\nA refund takes five days."
-SECOND = b"# Refunds\n\nA refund takes nine days."
-PARTS = 400  # seconds of embedding
-LONG = b"\n\n".join(b"# Part %d\n\n" % n + b"A refund takes nine days and no less. " * 20 for n in range(PARTS))
+from tests.integration.uploads import (
+    FIRST,
+    SECOND,
+    cancel,
+    document,
+    end_leases,
+    job_of,
+    make_due,
+    queued,
+    upload,
+    worker_of,
+)
 
 
 class HookedEmbedder(FakeEmbedder):
@@ -46,47 +49,6 @@ class HookedEmbedder(FakeEmbedder):
 @pytest.fixture(autouse=True)
 def empty_queue(owner: psycopg.Connection) -> None:
     owner.execute("DELETE FROM jobs")
-
-
-def worker_of(database: Database, embedder: FakeEmbedder | None = None) -> Worker:
-    return Worker(database, Pipeline(database, embedder or FakeEmbedder()), Metrics(), random.Random(0))
-
-
-async def upload(
-    database: Database, tenant: TenantId, data: bytes = FIRST, name: str = "handbook", kind: str = "text/markdown"
-) -> JobId:
-    async with database.tenant(tenant) as tx:
-        return (await enqueue(tx, Upload(name, kind, {"tags": ["eu"], "title": "Handbook"}, data)))[0]
-
-
-async def job_of(database: Database, tenant: TenantId, job: JobId) -> Job:
-    async with database.tenant(tenant) as tx:
-        return await get_job(tx, job)
-
-
-async def cancel(database: Database, tenant: TenantId, job: JobId) -> Job:
-    async with database.tenant(tenant) as tx:
-        return await cancel_job(tx, job)
-
-
-async def document(database: Database, tenant: TenantId, name: str = "handbook") -> StoredDocument | None:
-    async with database.tenant(tenant) as tx:
-        try:
-            return await get_document(tx, name, frozenset())
-        except NotFound:
-            return None
-
-
-def make_due(owner: psycopg.Connection) -> None:
-    owner.execute("UPDATE job_queue SET run_at = now() - interval '1 second'")
-
-
-def end_leases(owner: psycopg.Connection) -> None:
-    owner.execute("UPDATE job_queue SET leased_until = now() - interval '1 second'")
-
-
-def queued(owner: psycopg.Connection) -> int:
-    return next(int(row[0]) for row in owner.execute("SELECT count(*) FROM job_queue"))
 
 
 async def test_an_upload_becomes_a_document_and_its_job_says_so(
@@ -384,108 +346,3 @@ async def test_jobs_run_in_the_order_they_came(database: Database, tenant: Tenan
         pass
 
     assert [text.split()[-1] for text in embedder.embedded] == ["0", "1", "2", "3", "4"]
-
-
-@contextmanager
-def worker_process(url: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "rag", "worker"]
-    with subprocess.Popen(
-        command, cwd=REPOSITORY, env={**environment, "DATABASE_URL": url}, stderr=subprocess.PIPE
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 30.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await condition():
-            await asyncio.sleep(0.02)
-
-
-def chunks_stored(owner: psycopg.Connection, tenant: TenantId) -> int:
-    count = "SELECT count(*) FROM chunks JOIN embeddings USING (tenant_id, ord) WHERE tenant_id = %s"
-    return next(int(row[0]) for row in owner.execute(count, (tenant,)))
-
-
-async def test_a_worker_killed_while_it_embeds_leaves_the_old_document_and_another_finishes(
-    database: Database,
-    tenant: TenantId,
-    owner: psycopg.Connection,
-    database_url: str,
-    process_environment: dict[str, str],
-) -> None:
-    await upload(database, tenant, FIRST)
-    await worker_of(database).run_one()
-    old = await document(database, tenant)
-    job_id = await upload(database, tenant, LONG)
-
-    async def embedding() -> bool:
-        return (await job_of(database, tenant, job_id)).stage == "parsing and embedding"
-
-    with worker_process(database_url, process_environment) as process:
-        await until(embedding)
-        process.kill()
-        process.wait()
-    killed, left = await job_of(database, tenant, job_id), await document(database, tenant)
-    end_leases(owner)
-    await worker_of(database).run_one()
-
-    job, new = await job_of(database, tenant, job_id), await document(database, tenant)
-    assert (killed.state, killed.attempts) == ("running", 1)
-    assert left == old
-    assert (job.state, job.attempts) == ("done", 2)
-    assert new is not None
-    assert (new.text or "").count("Part ") == PARTS
-    assert new.chunks == job.chunks == chunks_stored(owner, tenant)
-
-
-async def test_a_worker_killed_while_it_writes_leaves_the_old_document_and_another_finishes(
-    database: Database,
-    tenant: TenantId,
-    owner: psycopg.Connection,
-    database_url: str,
-    process_environment: dict[str, str],
-) -> None:
-    await upload(database, tenant, FIRST)
-    await worker_of(database).run_one()
-    old = await document(database, tenant)
-    job_id = await upload(database, tenant, SECOND)
-
-    async def writing() -> bool:
-        waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'embeddings'::regclass AND NOT granted"
-        return owner.execute(waiting).fetchone() == (1,)
-
-    with worker_process(database_url, process_environment) as process, owner.transaction():
-        owner.execute("LOCK TABLE embeddings IN SHARE MODE")  # holds the write up between chunks and vectors
-        await until(writing)
-        process.kill()
-        process.wait()
-    left = await document(database, tenant)
-    end_leases(owner)
-    await worker_of(database).run_one()
-
-    job, new = await job_of(database, tenant, job_id), await document(database, tenant)
-    assert left == old
-    assert (job.state, job.attempts) == ("done", 2)
-    assert new is not None
-    assert "nine" in (new.text or "")
-    assert new.chunks == job.chunks == chunks_stored(owner, tenant) == 1
-
-
-async def test_a_worker_process_runs_jobs_that_come_while_it_waits(
-    database: Database, tenant: TenantId, database_url: str, process_environment: dict[str, str]
-) -> None:
-    async def done(job_id: JobId) -> bool:
-        return (await job_of(database, tenant, job_id)).state == "done"
-
-    with worker_process(database_url, process_environment):
-        first = await upload(database, tenant, FIRST)
-        await until(lambda: done(first))
-        second = await upload(database, tenant, SECOND)
-        await until(lambda: done(second))
-
-    stored = await document(database, tenant)
-    assert stored is not None
-    assert "nine" in (stored.text or "")

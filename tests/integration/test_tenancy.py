@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg_pool import AsyncConnectionPool
 
-from rag.errors import Conflict, NotFound, SetupError, StoreError, Unauthenticated
+from rag.errors import Conflict, NotFound, StoreError
 from rag.store.engine import Connection, Database, open_database
 from rag.store.jobs import Upload, enqueue
-from rag.store.migration import self_test
 from rag.store.schema import metadata
-from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant, principal_of
-from rag.values import Principal, TenantId, tenant_id
+from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
+from rag.values import TenantId, tenant_id
 from tests.conftest import MakeTenant
 from tests.integration.corpus import prepared, store
 
@@ -247,85 +245,6 @@ async def test_the_workers_role_can_neither_add_to_the_queue_nor_take_from_it(
 ) -> None:
     with pytest.raises(StoreError, match="permission denied"):
         await execute_as_worker(database, statement, tenant)
-
-
-@pytest.mark.parametrize("switch", ["DISABLE", "NO FORCE"])
-async def test_the_self_test_names_a_table_without_row_level_security(clone: Callable[[], str], switch: str) -> None:
-    url = clone()
-    async with open_database(url, size=1, timeout_s=5.0) as opened:
-        for table in TABLES:
-            with psycopg.connect(url) as connection:
-                connection.execute(f"ALTER TABLE {table} {switch} ROW LEVEL SECURITY")
-
-            with pytest.raises(SetupError, match=rf"not forced on {table};"):
-                await self_test(opened)
-
-            with psycopg.connect(url) as connection:
-                connection.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
-        await self_test(opened)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("ALTER POLICY one_tenant ON tenants USING (true)", "without a tenant"),
-        ("DELETE FROM tenants WHERE name = 'start-up probe'", "probe row is missing"),
-    ],
-)
-async def test_the_self_test_refuses_what_it_cannot_prove(clone: Callable[[], str], change: str, reason: str) -> None:
-    url = clone()
-    with psycopg.connect(url) as connection:
-        connection.execute(change)
-
-    async with open_database(url, size=1, timeout_s=5.0) as opened:
-        with pytest.raises(SetupError, match=reason):
-            await self_test(opened)
-
-
-async def test_the_self_test_refuses_a_superuser(database_url: str) -> None:
-    pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(database_url, min_size=1, open=False)
-    await pool.open()
-
-    with pytest.raises(SetupError, match="bypasses row-level security"):
-        await self_test(Database(pool))
-
-    await pool.close()
-
-
-async def test_a_key_stands_for_its_tenant_scopes_and_groups(database: Database, tenant: TenantId) -> None:
-    key = await create_key(database, tenant, scopes=frozenset({"query", "ingest"}), groups=frozenset({"hr"}))
-
-    who = await principal_of(database, key)
-
-    assert who == Principal(tenant, frozenset({"query", "ingest"}), frozenset({"hr"}))
-
-
-async def test_only_a_hash_of_the_key_is_stored(
-    database: Database, tenant: TenantId, owner: psycopg.Connection
-) -> None:
-    key = await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset())
-
-    stored = owner.execute("SELECT keys::text FROM keys WHERE tenant_id = %s", (tenant,)).fetchone()
-
-    assert stored is not None
-    assert key[-20:] not in stored[0]
-
-
-async def test_changed_unknown_and_revoked_keys_are_all_refused_alike(
-    database: Database, pair: tuple[TenantId, TenantId], owner: psycopg.Connection
-) -> None:
-    mine, other = pair
-    key = await create_key(database, mine, scopes=frozenset({"query"}), groups=frozenset())
-    foreign = await create_key(database, other, scopes=frozenset({"query"}), groups=frozenset())
-    spliced = key[:25] + foreign[25:]
-    changed = key[:-2] + ("B" if key[-2] == "A" else "A") + key[-1]
-
-    for wrong in ("", "rag_", "rag_%%%", key[4:], key + "AAAA", changed, spliced, "rag_ключ"):
-        with pytest.raises(Unauthenticated):
-            await principal_of(database, wrong)
-    owner.execute("UPDATE keys SET revoked_at = now() WHERE tenant_id = %s", (mine,))
-    with pytest.raises(Unauthenticated):
-        await principal_of(database, key)
 
 
 async def test_a_tenants_name_is_taken_once(database: Database, make_tenant: MakeTenant) -> None:
