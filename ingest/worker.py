@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 
 from ingest.pipeline import Pipeline, Result, Source
 from rag.errors import CallerError, RagError, StoreError
@@ -82,7 +83,7 @@ class Worker:
             chunks = sum(len(document.drafts) for document in documents)
             return await end_job(tx, job, Outcome("done", chunks=chunks))
 
-        source = Source(upload.external_id, upload.payload, upload.content_type, upload.facets)
+        source = Source(upload.external_id, upload.payload, upload.content_type, _typed(upload.facets))
         async with self._database.tenant(tenant) as tx:
             if not await set_stage(tx, job, "parsing and embedding"):
                 return None
@@ -111,6 +112,13 @@ class Worker:
 
     def _delay_s(self, attempt: int) -> float:
         return self._rng.uniform(0, RETRY_BASE_S * 2**attempt)  # full jitter
+
+
+def _typed(facets: Mapping[str, object]) -> dict[str, object]:
+    """Facets as they came through JSON, in the types of `Facets`."""
+    typed = {name: tuple(value) if isinstance(value, list) else value for name, value in facets.items()}
+    moments = ((name, typed[name]) for name in ("valid_from", "valid_to") if name in typed)
+    return typed | {name: datetime.fromisoformat(str(value)) for name, value in moments}
 
 
 def _outcome(result: Result) -> Outcome | None:

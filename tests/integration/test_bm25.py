@@ -10,13 +10,13 @@ import psycopg
 import pytest
 from rank_bm25 import BM25Okapi
 
-from rag.analysis import analyse
+from rag.analysis import analyse, term_id
 from rag.retrieval.lexical import BATCHES, LexicalLeg
 from rag.store.compaction import compact, compact_if_due
 from rag.store.documents import PreparedDocument, delete_document
 from rag.store.engine import Database
 from rag.store.postings import K1, PIVOT, B
-from rag.store.search import tenant_state
+from rag.store.search import posting_blocks, tenant_state
 from rag.values import Facets, Leaf, Ranked, Scope, TenantId
 from tests.conftest import MakeTenant
 from tests.integration.corpus import ids_of, prepared, question, scope, store
@@ -287,3 +287,16 @@ async def test_the_best_fifty_pass_though_most_candidates_are_deleted(
     found = await leg(tenant, question("train"), 50)
 
     assert [str(ranked.chunk_id) for ranked in found.ranked] == ids_of(tenant, kept)[:50]
+
+
+async def test_counters_and_postings_are_of_one_moment(database: Database, tenant: TenantId) -> None:
+    await store(database, tenant, [document("one", "parcels go by train")])
+
+    async with database.snapshot(tenant) as tx:
+        before = await tenant_state(tx)
+        await store(database, tenant, [document("two", "parcels go by boat")])
+        blocks = await posting_blocks(tx, [term_id("parcel")])
+        after = await tenant_state(tx)
+
+    assert before == after
+    assert [block.ords.tolist() for block in blocks] == [[0]]
