@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, reference
 from markdown_it.token import Token
 
 from ingest.blocks import Parsed, TextBuilder
 from ingest.cuts import COLONS, QUESTION_MARKS
 from ingest.parsers.front_matter import read_front_matter
-from ingest.parsers.html_text import html_text, tags_replaced
+from ingest.parsers.html_text import COMMENT, html_text, tags_replaced
+from ingest.parsers.markdown_rules import add_rules, beside_citations
 from ingest.parsers.text import parse_text
 from ingest.tables import Row, caption_of, extra_cells, labelled_rows, row_line
 from rag.values import Facets
@@ -23,6 +23,10 @@ TOO_DEEP = "lists or quotes are nested too deeply for Markdown; read as plain te
 CALLOUT = re.compile(r"(?:/{3,}|:{3,}|!!!|\?\?\?\+?)[ \t]*|\[!(\w+)\]")  # `/// note`, `::: tip`, `!!! note`, `[!NOTE]`
 ATTRIBUTES = re.compile(r" ?\{:? ?[#.][^{}]*\}$")  # `# Heading {#anchor}`
 UNREAD_TAG = re.compile(r"<(script|style)\b", re.IGNORECASE)
+# the text runs to the next tag of a heading, so that what is never closed costs no second look
+HTML_HEADING = re.compile(r"<h([1-6])\b[^<>]*>((?:[^<]|<(?!/?h[1-6]\b))*+)</h[1-6]\s*>", re.IGNORECASE)
+LANGUAGE = re.compile(r"[{ .]*(?:language-)?([A-Za-z][\w+#-]*)(?![\w=])")  # `python`, `{.python}`, not `title="x"`
+FENCE_TITLE = re.compile(r"\b(?:title|filename)=([\"'])(.+?)\1")
 QUESTION = re.compile(r"Q(?:uestion)?[ .]?\d*[:.)]\s")
 
 
@@ -36,7 +40,7 @@ def parse_markdown(source: str) -> Parsed:
 
 def _parse_body(body: str) -> Parsed:
     parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable(["table", "strikethrough"])
-    parser.block.ruler.at("reference", _reference, {"alt": []})
+    add_rules(parser)
     try:
         tokens = parser.parse(body)
     except RecursionError:
@@ -44,12 +48,6 @@ def _parse_body(body: str) -> Parsed:
     if any(token.level >= MAX_NESTING - 1 for token in tokens):
         return replace(parse_text(body), warnings=(TOO_DEEP,))
     return _Reader(parser, body).read(tokens)
-
-
-def _reference(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """Link definitions are no text, but a footnote looks like one and is."""
-    begin = state.bMarks[start_line] + state.tShift[start_line]
-    return not state.src.startswith("[^", begin) and reference(state, start_line, end_line, silent)
 
 
 class _Reader:
@@ -84,7 +82,7 @@ class _Reader:
         }
 
     def read(self, tokens: Sequence[Token]) -> Parsed:
-        for token in tokens:
+        for token in beside_citations(tokens):
             if handler := self._handlers.get(token.type):
                 handler(token)
         return self._document.parsed(Facets())
@@ -107,15 +105,23 @@ class _Reader:
             self._document.add("question" if _asks(children, text) else "paragraph", text)
 
     def _html_block(self, token: Token) -> None:
-        text = html_text(token.content)
         if self._lists:
-            self._item_text(text)
-        else:
-            self._document.add("paragraph", text)
+            self._item_text(html_text(token.content))
+            return
+        parts = [token.content]
+        if token.level == 0 and not UNREAD_TAG.search(token.content):
+            parts = HTML_HEADING.split(COMMENT.sub("", token.content))
+        self._document.add("paragraph", html_text(parts[0]))
+        for level, heading, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            self._document.add("heading", _one_line(html_text(heading)), level=int(level))
+            self._document.add("paragraph", html_text(rest))
 
     def _code(self, token: Token) -> None:
         self._end_items()
-        self._document.add("code", token.content.strip("\n"))
+        if titled := FENCE_TITLE.search(token.info):
+            self._document.add("paragraph", titled[2])
+        language = LANGUAGE.match(token.info)
+        self._document.add("code", token.content.strip("\n"), caption=language[1] if language else "")
 
     def _list_open(self, token: Token) -> None:
         self._lists.append(int(token.attrs.get("start", 1)) if token.type.startswith("ordered") else None)

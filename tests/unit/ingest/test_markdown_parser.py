@@ -188,3 +188,88 @@ def test_what_is_nested_beyond_the_parser_is_read_as_text_with_a_warning(markdow
 
     assert parsed.text.endswith("bottom")
     assert parsed.warnings == ("lists or quotes are nested too deeply for Markdown; read as plain text",)
+
+
+def test_the_indented_body_of_an_admonition_is_markdown_of_its_own(markdown: Read) -> None:
+    parsed = markdown(
+        'Before\n!!! note "Mind *the* gap"\n    Body.\n\n    - item\n\n    ```sh\n    run\n\n    end\n    ```\n\n'
+        '    ??? tip\n        Inner.\n\nAfter.\n\n=== "Tab"\n\n    # Quoted\n\n!!! note\nFlush.\n'
+    )
+
+    assert [(block.kind, parsed.of(block)) for block in parsed.blocks] == [
+        ("paragraph", "Before"),
+        ("paragraph", "note Mind the gap"),
+        ("paragraph", "Body."),
+        ("list", "- item"),
+        ("code", "run\n\nend"),
+        ("paragraph", "tip"),
+        ("paragraph", "Inner."),
+        ("paragraph", "After."),
+        ("paragraph", "Tab"),
+        ("paragraph", "Quoted"),
+        ("paragraph", "note Flush."),
+    ]
+
+
+def test_footnotes_stand_under_the_block_that_cites_them_first(markdown: Read) -> None:
+    parsed = markdown(
+        "One.[^1] Code `[^x]`.\n\n- Two[^b].\n\nAgain[^1].\n\n[^1]: First,\n    goes on.\n\n    More *of* it.\n"
+        "[^b]: See [^c].\n[^x]: Never cited.\n\nLast.\n\n[^c]: Third.\n"
+    )
+
+    assert parsed.text.split("\n\n") == [
+        "One.[^1] Code [^x].",
+        "[^1]: First, goes on.",
+        "More of it.",
+        "- Two[^b].",
+        "[^b]: See [^c].",
+        "[^c]: Third.",
+        "Again[^1].",
+        "[^x]: Never cited.",
+        "Last.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source", ["[^a]: See [^a].", "x[^a]\n\n[^a]: See [^b].\n\n[^b]: See [^a].", "[^a]: 1\n[^a]: 2"]
+)
+def test_footnotes_that_cite_each_other_or_are_defined_twice_are_all_kept_once(markdown: Read, source: str) -> None:
+    assert markdown(source).text.split() == source.split()
+
+
+def test_html_headings_are_headings_and_those_in_comments_scripts_and_lists_are_not(markdown: Read) -> None:
+    parsed = markdown(
+        '<h1 align="center">\n <img alt="Logo"> My <b>Guide</b>\n</h1>\n<p>Intro</p>\n<!-- <h2>no</h2> -->\n<H2>Next</H2> rest'
+        "\n\n- <h3>item</h3>\n\n<script>'<h2>no</h2>'</script>\n\n<h2>never closed\n"
+    )
+
+    assert headings(parsed) == [(1, "Logo My Guide"), (2, "Next")]
+    assert parsed.text.split("\n\n") == ["Logo My Guide", "Intro", "Next", "rest", "- item", "never closed"]
+
+
+@pytest.mark.parametrize(
+    ("info", "language"),
+    [
+        ("python", "python"),
+        ('C++ hl_lines="3"', "C++"),
+        ("{ .dockerfile .annotate }", "dockerfile"),
+        ("language-bash", "bash"),
+        ('hl_lines="4"', ""),
+        ("", ""),
+    ],
+)
+def test_a_fence_keeps_its_language_as_context(markdown: Read, info: str, language: str) -> None:
+    parsed = markdown(f"```{info}\nx\n```\n")
+
+    assert [(block.caption, parsed.of(block)) for block in parsed.blocks] == [(language, "x")]
+
+
+def test_the_title_of_a_fence_is_a_line_above_it(markdown: Read) -> None:
+    parsed = markdown('```yaml title="conf/my app.yml"\na: 1\n```\n')
+
+    assert parsed.text == "conf/my app.yml\n\na: 1"
+
+
+@pytest.mark.parametrize("part", ["<h1>", "<h1 <h1", "[^a]: [^b] ", "!!! a\n    ", "[^a]:\n", "<!-- <h1>"])
+def test_repeated_openings_are_read_in_linear_time(markdown: Read, part: str) -> None:
+    assert markdown(f"x\n\n{part * 20_000}\n\nend").text.endswith("end")
