@@ -80,12 +80,19 @@ def _batches(found: Sequence[Found]) -> Iterator[list[Found]]:
     size = 0
     for item in found:
         batch.append(item)
-        size += len(item.text) if item.row is not None else item.path.stat().st_size
+        size += len(item.line) if item.row is not None else _size(item.path)
         if len(batch) == BATCH_DOCUMENTS or size > BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reading it will say so
+        return 0
 
 
 def _report(results: Sequence[Result], seconds: float, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -122,6 +122,7 @@ class Pipeline:
     def _split(self, source: Source, fingerprint: bytes) -> _Split:
         parsed = parse(source.data, name=source.external_id, content_type=source.content_type)
         facets = replace(parsed.facets, **source.facets)  # type: ignore[arg-type]  # fields of Facets, checked at the door
+        check_facets(asdict(facets))
         parsed = replace(parsed, facets=facets)
         drafts = split(parsed, count_tokens=self._embedder.count_tokens, limits=self._limits)
         terms = [analyse(draft.indexed, facets.lang) for draft in drafts]

@@ -22,7 +22,7 @@ class Found:
     external_id: str
     path: Path
     row: int | None = None
-    text: str = ""
+    line: bytes = b""
 
 
 def find_files(paths: Sequence[Path]) -> list[Found]:
@@ -49,9 +49,9 @@ def find_rows(paths: Sequence[Path]) -> list[Found]:
     found: list[Found] = []
     for path in paths:
         try:
-            with path.open(encoding="utf-8") as lines:
+            with path.open("rb") as lines:
                 found += [Found(f"{path.name}:{n}", path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
-        except (OSError, UnicodeDecodeError) as exc:
+        except OSError as exc:
             raise InvalidInput(f"{path} cannot be read as JSONL: {exc}") from exc
     return found
 
@@ -76,7 +76,7 @@ def refuse_repeated(item: Source | Result, seen: set[str]) -> Source | Result:
 
 def _row(found: Found) -> Source:
     try:
-        row = json.loads(found.text)
+        row = json.loads(found.line)
     except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"not JSON that can be read: {exc}") from exc
     if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or not isinstance(row.get("text"), str):

@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 READABLE = ("text/markdown", "text/x-markdown", "text/plain")
 PAGE = 100
 
-Text = Annotated[str, Field(max_length=1000)]
+Text = Annotated[str, Field(max_length=MAX_EXTERNAL_ID)]
 ShortTexts = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=200)]
 
 
