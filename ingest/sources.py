@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,13 @@ class Found:
     path: Path
     row: int | None = None
     line: bytes = b""
+
+
+def other_kinds(paths: Sequence[Path]) -> Counter[str]:
+    """How many files of each suffix that is not read are in the folders, hidden ones left out."""
+    files = (file for path in paths if path.is_dir() for file in path.rglob("*"))
+    shown = (file for file in files if file.is_file() and not file.name.startswith("."))
+    return Counter(file.suffix.lower() or "no suffix" for file in shown if file.suffix.lower() not in READABLE_SUFFIXES)
 
 
 def find_files(paths: Sequence[Path]) -> list[Found]:

@@ -165,5 +165,7 @@ def _content(body: bytes) -> bytes:
 
 def _readable(kind: str) -> str:
     if kind not in READABLE:
-        raise UnsupportedFormat(f"content type {kind[:60] or 'none'} is not read; send {' or '.join(READABLE)}")
+        raise UnsupportedFormat(
+            f"content type {kind[:60] or 'none'} is not read; send {', '.join(READABLE)} or application/json"
+        )
     return kind

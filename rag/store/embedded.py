@@ -53,10 +53,13 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Return once the server runs and this process is counted as a user of it."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        if self._users is None:
-            self._users = (self._home / "postgres.users").open("ab")
-            fcntl.flock(self._users, fcntl.LOCK_SH)
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            if self._users is None:
+                self._users = (self._home / "postgres.users").open("ab")
+        except OSError as exc:
+            raise SetupError(f"RAG_HOME {self._home} cannot be written: {exc.strerror}") from exc
+        fcntl.flock(self._users, fcntl.LOCK_SH)
         with ExitStack() as failed:
             failed.callback(self._leave)  # who did not get a server does not hold one
             with self._turn():
