@@ -25,8 +25,6 @@ class Ranking:
     rerank_deadline_s: float
     rerank_weight: float
     fused_weight: float
-    dense_weight: float = 1.0
-    lexical_weight: float = 1.0
 
 
 class Retriever:
@@ -69,7 +67,7 @@ class Retriever:
 
     def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ChunkId, float]:
         rankings = [[ranked.chunk_id for ranked in leg.ranked] for leg in (dense, lexical)]
-        return dict(rrf(rankings, weights=[self._ranking.dense_weight, self._ranking.lexical_weight]))
+        return dict(rrf(rankings, weights=[1, 1]))
 
     async def _rerank(self, question: Question, chunks: Sequence[Chunk]) -> tuple[dict[ChunkId, float], RerankState]:
         candidates = chunks[: self._ranking.rerank_top]
