@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 DEMO_QUESTION := What does HLY-4031 mean?
 
-.PHONY: demo serve test check lint setup setup-dev models lock clean
+.PHONY: demo serve test lint setup setup-dev models lock clean
 
 demo: setup models ## ingest the fixtures, ask one question, print the cited answer
 	@for tenant in halyard brightwater paylane; do \
@@ -20,16 +20,15 @@ demo: setup models ## ingest the fixtures, ask one question, print the cited ans
 serve: setup models ## serve the HTTP API on 127.0.0.1:8080
 	$(RAG) serve
 
-test: setup-dev models ## lint, types, contracts, every test, and the regression suite with its gate
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+test: lint models ## lint, types, contracts, every test, and the regression suite with its gate
 	$(BIN)/python -m pytest
 	$(BIN)/python -m rag.eval --suite fixtures/golden.json --against local
 
 lint: setup-dev ## only the checks that read code
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -59,4 +58,4 @@ lock: ## write both lock files anew from pyproject.toml
 	rm -r $(VENV)-lock
 
 clean: ## remove the environment and the local data
-	rm -rf $(VENV) .rag
+	rm -rf $(VENV) $(RAG_HOME)

@@ -17,7 +17,7 @@ from eval.public import load_benchmark, measure
 from eval.report import Report
 from eval.run import ask_all, asker, corpora
 from eval.service import Asker, Service, local_service, remote_service
-from eval.suite import Question, Suite, load
+from eval.suite import Question, Suite, load, spread
 
 PASSED, GATE_FAILED, COULD_NOT_RUN = 0, 1, 2
 
@@ -38,11 +38,11 @@ async def _judge_suite(arguments: argparse.Namespace) -> int:
     suite = load(arguments.suite)
     thresholds = thresholds_beside(arguments.suite)
     baseline = read_baseline(arguments.baseline) if arguments.baseline else None
-    questions = suite.questions[: arguments.limit]
+    questions = spread(suite.questions, arguments.limit)
     async with _service(arguments, suite, questions) as service:
         run = await ask_all(service, questions)
-    checks = verdicts(run.outcomes, thresholds)
-    if arguments.limit:  # a part of the suite cannot measure everything
+    checks = verdicts(run.outcomes, thresholds.of_a_part() if arguments.limit else thresholds)
+    if arguments.limit:  # a part of the suite may have no question of a kind
         checks = [check for check in checks if check.value is not None]
     comparison = None
     if baseline:
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--suite", type=Path, metavar="FILE", help="golden questions; thresholds are read from beside it")
     what.add_argument("--beir", type=Path, metavar="DIR", help="a benchmark in BEIR layout, against a local service")
-    limit = "only N questions: the first of a suite, at even distances of a benchmark"
+    limit = "only N questions, at even distances; the gate then checks overall bars only"
     parser.add_argument("--limit", type=_count, metavar="N", help=limit)
     golden = parser.add_argument_group("with --suite")
     golden.add_argument("--against", default="local", metavar="local|URL", help="start a service, or ask one that runs")

@@ -72,6 +72,10 @@ class Thresholds(BaseModel):
         """The bars for all questions together."""
         return self.__pydantic_extra__
 
+    def of_a_part(self) -> Thresholds:
+        """The bars for all questions alone: a tenant, a type or a stage has too few in a part of the suite."""
+        return self.model_copy(update={"each_tenant": {}, "each_type": {}, "stages_mrr_not_worse": False})
+
     @model_validator(mode="after")
     def _metrics_known(self) -> Thresholds:
         for metric in self.overall:

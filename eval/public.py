@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from eval.errors import CannotRun
 from eval.metrics import mean, ndcg, percentile, recall, reciprocal_rank
 from eval.service import Asker, Body, Corpus, SearchReply, Service
+from eval.suite import spread
 
 CANDIDATES = 100
 FAULTS_SHOWN = 20
@@ -74,7 +75,7 @@ async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit
     """The metrics of *limit* queries, asked one at a time so that latencies do not disturb each other."""
     scores: list[dict[str, float | None]] = []
     replies: list[SearchReply] = []
-    asked = spread(list(benchmark.queries.items()), limit)
+    asked = spread([*benchmark.queries.items()], limit)
     options: Body = {"top_k": CANDIDATES, "rerank": rerank}
     for query_id, text in asked:
         reply = await service.search(Asker(benchmark.tenant), {"query": text, **options})
@@ -94,12 +95,6 @@ async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit
         "incomplete_searches": sum(not reply.complete for reply in replies),
         "benchmark": benchmark.name,
     }
-
-
-def spread(queries: Sequence[tuple[str, str]], limit: int | None) -> list[tuple[str, str]]:
-    """*limit* of the queries at even distances: files are often ordered by kind, so the first ones are no sample."""
-    count = min(limit or len(queries), len(queries))
-    return [queries[n * len(queries) // count] for n in range(count)]
 
 
 def score(ranking: Iterable[str], grades: Mapping[str, int]) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,6 +30,7 @@ QuestionType = Literal[
     "unanswerable",
 ]
 Documents = Mapping[str, str]
+Item = TypeVar("Item")
 
 
 def _moment(text: str) -> str:
@@ -141,3 +142,9 @@ def _faults(where: str, exc: ValidationError) -> list[str]:
 
 def _listed(path: Path, faults: Iterable[str]) -> str:
     return "\n  ".join([f"the suite {path} has faults:", *faults])
+
+
+def spread(items: Sequence[Item], limit: int | None) -> tuple[Item, ...]:
+    """*limit* of the items at even distances: files are often ordered by kind, so the first ones are no sample."""
+    count = min(limit or len(items), len(items))
+    return tuple(items[n * len(items) // count] for n in range(count))

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ingest.pipeline import Pipeline, Result, Source
-from ingest.sources import Found, find_files, find_rows, load, refuse_repeated
+from ingest.sources import Found, find_files, find_rows, load, other_kinds, refuse_repeated
 from rag.inference.opening import open_embedder
 from rag.settings import Settings, load_settings
 from rag.store.compaction import compact_if_due
@@ -45,16 +45,24 @@ def _parser() -> argparse.ArgumentParser:
 async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
     found = (find_rows if arguments.jsonl else find_files)(arguments.paths)
     started = time.perf_counter()
-    async with open_store(settings) as database:
-        tenant = await find_tenant(database, arguments.tenant)
-        embedder = await asyncio.to_thread(open_embedder, settings)
-        results = await _ingest(database, Pipeline(database, embedder), tenant, found=found)
-    _report(results, time.perf_counter() - started, as_json=arguments.json)
+    if not arguments.jsonl and (skipped := other_kinds(arguments.paths)):
+        kinds = ", ".join(f"{count} {suffix}" for suffix, count in sorted(skipped.items()))
+        sys.stderr.write(f"not read: {kinds}\n")
+    results: list[Result] = []
+    try:
+        async with open_store(settings) as database:
+            tenant = await find_tenant(database, arguments.tenant)
+            embedder = await asyncio.to_thread(open_embedder, settings)
+            await _ingest(database, Pipeline(database, embedder), tenant, found=found, results=results)
+    finally:  # what is stored is stored, whatever ended the run
+        if results:
+            _report(results, time.perf_counter() - started, as_json=arguments.json)
     return int(any(result.state == "failed" for result in results))
 
 
-async def _ingest(database: Database, pipeline: Pipeline, tenant: TenantId, *, found: Sequence[Found]) -> list[Result]:
-    results: list[Result] = []
+async def _ingest(
+    database: Database, pipeline: Pipeline, tenant: TenantId, *, found: Sequence[Found], results: list[Result]
+) -> None:
     seen: set[str] = set()
     with _progress() as progress:
         task = progress.add_task("ingesting", total=len(found))
@@ -66,7 +74,6 @@ async def _ingest(database: Database, pipeline: Pipeline, tenant: TenantId, *, f
             progress.advance(task, len(batch))
     async with database.tenant(tenant) as tx:
         await compact_if_due(tx)
-    return results
 
 
 def _progress() -> Progress:
@@ -80,12 +87,19 @@ def _batches(found: Sequence[Found]) -> Iterator[list[Found]]:
     size = 0
     for item in found:
         batch.append(item)
-        size += len(item.text) if item.row is not None else item.path.stat().st_size
+        size += len(item.line) if item.row is not None else _size(item.path)
         if len(batch) == BATCH_DOCUMENTS or size > BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reading it will say so
+        return 0
 
 
 def _report(results: Sequence[Result], seconds: float, *, as_json: bool) -> None:
@@ -98,6 +112,9 @@ def _report(results: Sequence[Result], seconds: float, *, as_json: bool) -> None
         "chunks": sum(r.chunks for r in results),
         "seconds": round(seconds, 2),
     }
+    for result in results:
+        for warning in result.warnings:
+            sys.stderr.write(f"warning: {result.external_id}: {warning}\n")
     for failure in failures:
         sys.stderr.write(f"failed: {failure.external_id}: {failure.reason} ({failure.code})\n")
     if as_json:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class Result:
     chunks: int = 0
     code: str = ""
     reason: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class _Split:
     text: str
     drafts: Sequence[Draft]
     terms: Sequence[Sequence[str]]
+    warnings: tuple[str, ...]
 
 
 BeforeWrite = Callable[[TenantTx, Sequence[PreparedDocument]], Awaitable[bool]]
@@ -86,9 +88,10 @@ class Pipeline:
                 results[source.external_id] = Result(source.external_id, "failed", code=exc.code, reason=exc.detail)
         documents = await self._embed(split_up)
         written = bool(documents) and await self._write(tenant_id, documents, before_write)
-        for document in documents:
-            state, chunks = ("done", len(document.drafts)) if written else ("cancelled", 0)
-            results[document.external_id] = Result(document.external_id, state, chunks)
+        for part in split_up:
+            name = part.source.external_id
+            state, chunks = ("done", len(part.drafts)) if written else ("cancelled", 0)
+            results[name] = Result(name, state, chunks, warnings=part.warnings)
         return [results[source.external_id] for source in sources]
 
     async def _write(
@@ -122,10 +125,11 @@ class Pipeline:
     def _split(self, source: Source, fingerprint: bytes) -> _Split:
         parsed = parse(source.data, name=source.external_id, content_type=source.content_type)
         facets = replace(parsed.facets, **source.facets)  # type: ignore[arg-type]  # fields of Facets, checked at the door
+        check_facets(asdict(facets))
         parsed = replace(parsed, facets=facets)
         drafts = split(parsed, count_tokens=self._embedder.count_tokens, limits=self._limits)
         terms = [analyse(draft.indexed, facets.lang) for draft in drafts]
-        return _Split(source, fingerprint, facets, parsed.text, drafts, terms)
+        return _Split(source, fingerprint, facets, parsed.text, drafts, terms, parsed.warnings)
 
     async def _embed(self, documents: Sequence[_Split]) -> list[PreparedDocument]:
         texts = [draft.indexed for document in documents for draft in document.drafts]

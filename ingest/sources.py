@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,14 @@ class Found:
     external_id: str
     path: Path
     row: int | None = None
-    text: str = ""
+    line: bytes = b""
+
+
+def other_kinds(paths: Sequence[Path]) -> Counter[str]:
+    """How many files of each suffix that is not read are in the folders, hidden ones left out."""
+    files = (file for path in paths if path.is_dir() for file in path.rglob("*"))
+    shown = (file for file in files if file.is_file() and not file.name.startswith("."))
+    return Counter(file.suffix.lower() or "no suffix" for file in shown if file.suffix.lower() not in READABLE_SUFFIXES)
 
 
 def find_files(paths: Sequence[Path]) -> list[Found]:
@@ -49,9 +57,9 @@ def find_rows(paths: Sequence[Path]) -> list[Found]:
     found: list[Found] = []
     for path in paths:
         try:
-            with path.open(encoding="utf-8") as lines:
+            with path.open("rb") as lines:
                 found += [Found(f"{path.name}:{n}", path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
-        except (OSError, UnicodeDecodeError) as exc:
+        except OSError as exc:
             raise InvalidInput(f"{path} cannot be read as JSONL: {exc}") from exc
     return found
 
@@ -76,7 +84,7 @@ def refuse_repeated(item: Source | Result, seen: set[str]) -> Source | Result:
 
 def _row(found: Found) -> Source:
     try:
-        row = json.loads(found.text)
+        row = json.loads(found.line)
     except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"not JSON that can be read: {exc}") from exc
     if not isinstance(row, dict) or not isinstance(row.get("_id"), str) or not isinstance(row.get("text"), str):

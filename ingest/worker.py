@@ -13,7 +13,18 @@ from rag.errors import CallerError, RagError, StoreError
 from rag.store.compaction import compact_if_due
 from rag.store.documents import PreparedDocument
 from rag.store.engine import Database, TenantTx
-from rag.store.jobs import LEASE_S, Outcome, Upload, begin_job, claim, end_job, extend_lease, retry_later, set_stage
+from rag.store.jobs import (
+    LEASE_S,
+    Outcome,
+    Upload,
+    begin_job,
+    claim,
+    end_job,
+    extend_lease,
+    give_back,
+    retry_later,
+    set_stage,
+)
 from rag.telemetry import Metrics, log
 from rag.values import JobId, TenantId
 
@@ -42,6 +53,9 @@ class Worker:
             except StoreError as exc:
                 log.warning("queue out of reach", detail=exc.detail)
                 await asyncio.sleep(IDLE_S)
+            except Exception as exc:  # noqa: BLE001 - nobody would start this loop again
+                log.error("worker stumbled", exc_info=exc)
+                await asyncio.sleep(IDLE_S)
 
     async def run_one(self) -> bool:
         """Whether there was a job to run."""
@@ -53,8 +67,13 @@ class Worker:
             begun = await begin_job(tx, job)
         if begun is not None:
             upload, attempt = begun
-            async with self._lease(tenant, job):
-                await self._attempt(tenant, job, upload, attempt=attempt)
+            try:
+                async with self._lease(tenant, job):
+                    await self._attempt(tenant, job, upload, attempt=attempt)
+            except asyncio.CancelledError:  # a stop is no fault of the job
+                async with self._database.tenant(tenant) as tx:
+                    await give_back(tx, job)
+                raise
         return True
 
     async def _attempt(self, tenant: TenantId, job: JobId, upload: Upload, *, attempt: int) -> None:

@@ -57,13 +57,9 @@ def identifiers(text: str) -> list[str]:
     return [name.casefold() for name in _IDENTIFIER.findall(text)]
 
 
+@lru_cache(maxsize=200_000)
 def term_id(term: str) -> int:
     """The 64-bit number that stands for *term* in the postings: no dictionary to keep, no text to leak."""
-    return _term_id(term)
-
-
-@lru_cache(maxsize=200_000)
-def _term_id(term: str) -> int:
     return int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "big", signed=True)
 
 

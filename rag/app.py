@@ -22,14 +22,15 @@ def create_app(
     settings: Settings,
     open_services: Callable[[Settings, Metrics], AbstractAsyncContextManager[Services]],
     *,
+    metrics: Metrics | None = None,
     background: Background | None = None,
 ) -> FastAPI:
     """The service over what *open_services* opens; *background* runs beside it until it stops."""
-    metrics = Metrics()
+    counted = metrics or Metrics()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Services]]:
-        async with open_services(settings, metrics) as services:
+        async with open_services(settings, counted) as services:
             task = asyncio.ensure_future(background(services)) if background else None
             try:
                 yield {"services": services}
@@ -44,5 +45,5 @@ def create_app(
     for room in (search, query, documents, jobs, health):
         app.include_router(room.router)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
-    app.add_middleware(RequestFrame, metrics=metrics)
+    app.add_middleware(RequestFrame, metrics=counted)
     return app

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from rag.errors import InvalidInput, RagError
 
 if TYPE_CHECKING:
+    from rag.protocols import Embedder
     from rag.settings import Settings
     from rag.store.engine import Database
+    from rag.telemetry import Metrics
     from rag.values import Principal, Question
     from rag.wiring import Services
 
@@ -70,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     key = _command(commands.add_parser("key", help="create keys").add_subparsers(required=True), "create",
                    "make a key and print it, once", _key_create)  # fmt: skip
     key.add_argument("--tenant", required=True)
-    key.add_argument("--scopes", default="query", help="of query, ingest, admin; separated by commas")
+    key.add_argument("--scopes", default="query", help="of query, ingest, admin; separated by commas (default: query)")
     key.add_argument("--groups", default="", help="the groups whose documents it may see; separated by commas")
 
     models = commands.add_parser("models", help="fetch or list the model files").add_subparsers(required=True)
@@ -102,34 +104,40 @@ def _question(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    import uvicorn  # noqa: PLC0415
-
-    from rag.app import create_app  # noqa: PLC0415
-    from rag.telemetry import configure_logging  # noqa: PLC0415
-    from rag.wiring import open_services  # noqa: PLC0415
+    from rag.serving import serve  # noqa: PLC0415
 
     settings = _settings()
-    configure_logging(settings.log_level)
-    app = create_app(settings, open_services, background=None if arguments.no_worker else _work)
     port = settings.port if arguments.port is None else arguments.port
-    uvicorn.run(app, host=settings.host, port=port, log_level=settings.log_level, access_log=False)
+    serve(settings, port=port, background=None if arguments.no_worker else _beside)
 
 
-async def _work(services: Services) -> None:
+async def _beside(services: Services) -> None:
+    await _work(services.database, services.embedder, services.metrics)
+
+
+async def _work(database: Database, embedder: Embedder, metrics: Metrics) -> None:
     import random  # noqa: PLC0415
 
     from ingest.pipeline import Pipeline  # noqa: PLC0415 - a door
     from ingest.worker import Worker  # noqa: PLC0415
 
-    pipeline = Pipeline(services.database, services.embedder)
-    await Worker(services.database, pipeline, services.metrics, random.Random()).run()  # noqa: S311 - jitter
+    await Worker(database, Pipeline(database, embedder), metrics, random.Random()).run()  # noqa: S311 - jitter
 
 
 def _worker(_: argparse.Namespace) -> None:
-    from rag.telemetry import configure_logging  # noqa: PLC0415
+    from rag.inference.opening import open_embedder  # noqa: PLC0415
+    from rag.serving import until_terminated  # noqa: PLC0415
+    from rag.store.opening import open_store  # noqa: PLC0415
+    from rag.telemetry import Metrics, configure_logging  # noqa: PLC0415
 
-    configure_logging(_settings().log_level)
-    _with_services(_work)
+    async def work() -> None:
+        settings = _settings()
+        configure_logging(settings.log_level)
+        embedder = await asyncio.to_thread(open_embedder, settings)
+        async with open_store(settings) as database:
+            await _work(database, embedder, Metrics())
+
+    until_terminated(work())
 
 
 def _search(arguments: argparse.Namespace) -> None:
@@ -254,16 +262,17 @@ def _models_list(_: argparse.Namespace) -> int:
     return int(any(found != "ok" for found in states.values()))
 
 
-def _doctor(_: argparse.Namespace) -> int:
+def _doctor(_: argparse.Namespace) -> None:
     async def run(database: Database) -> None:
         _print(f"ok         {await database.describe()}, row-level security in force")
+
+    from rag.inference.opening import open_embedder, open_reranker  # noqa: PLC0415
 
     settings = _settings()
     kind = "embedded" if settings.database_url is None else "DATABASE_URL"
     _print(f"ok         settings; data in {settings.home.absolute()}, database: {kind}")
-    wrong = _models_list(_)
+    _print(f"ok         {open_embedder(settings).name}, {open_reranker(settings).name}")
     _with_store(run)
-    return wrong
 
 
 def _with_services(run: Callable[[Services], Awaitable[None]]) -> None:

@@ -63,7 +63,7 @@ class Settings(BaseSettings):
         default=1.0, description="weight of the fused order in the blend"
     )
 
-    answer_min_support: float = Field(
+    answer_min_support: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.62, description="least support, 0 to 1, below which the answer is no_evidence"
     )
     section_chars: Annotated[int, Field(ge=200)] = Field(

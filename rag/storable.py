@@ -8,15 +8,19 @@ from collections.abc import Mapping
 from rag.errors import InvalidInput
 
 MAX_EXTERNAL_ID = 512  # characters; with four bytes each it still fits an index
+INDEXED = ("doc_type", "source", "lang")
+MAX_INDEXED = 512
 
 
 def storable(value: object) -> bool:
-    """Whether no text in a JSON value has a NUL or a lone surrogate, and every number in it is finite."""
+    """Whether no text in a JSON value has a NUL or a lone surrogate, and every number is finite and of 64 bits."""
     match value:
         case str():
             return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
         case float():
             return math.isfinite(value)
+        case int():
+            return -(2**63) <= value < 2**63
         case dict():
             return all(storable(key) and storable(part) for key, part in value.items())
         case list() | tuple():
@@ -31,7 +35,13 @@ def check_facets(facets: Mapping[str, object]) -> None:
     Raises InvalidInput.
     """
     if not storable(dict(facets)):
-        raise InvalidInput("a field has a NUL or a lone surrogate, which no text has, or a number that is not finite")
+        raise InvalidInput(
+            "a field has a NUL or a lone surrogate, which no text has, or a number that is not finite or over 64 bits"
+        )
+    for name in INDEXED:
+        value = facets.get(name)
+        if isinstance(value, str) and len(value) > MAX_INDEXED:
+            raise InvalidInput(f"{name}: {len(value)} characters, the limit is {MAX_INDEXED}")
 
 
 def check_external_id(external_id: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ def configure_logging(level: str) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(_stderr()),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
 
@@ -86,9 +87,3 @@ def _with_request_id(_logger: object, _method: str, event: structlog.types.Event
     if current := request_id.get():
         event["request_id"] = current
     return event
-
-
-def _stderr() -> structlog.types.WrappedLogger:
-    import sys  # noqa: PLC0415 - taken when asked, tests replace it
-
-    return sys.stderr

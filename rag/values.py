@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NewType
@@ -13,6 +14,7 @@ DocumentId = NewType("DocumentId", UUID)
 ChunkId = NewType("ChunkId", UUID)
 JobId = NewType("JobId", UUID)
 
+DIMS = 384  # of the vectors in the index
 ID_NAMESPACE = UUID("5d1f3b64-6f1c-4c57-9b61-2f2a2d1f7a10")
 
 Scalar = str | int | float | bool
@@ -172,10 +174,17 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class LegResult:
-    """A leg's ranking, best first, and whether a deadline cut it short."""
+    """A leg's ranking, best first, the index version it saw, and whether a deadline cut it short."""
 
     ranked: tuple[Ranked, ...]
+    index_version: int
     complete: bool = True
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[ChunkId, float]], index_version: int) -> LegResult:
+        """The result of a list that is in order already."""
+        ranked = (Ranked(chunk, rank, score) for rank, (chunk, score) in enumerate(found, 1))
+        return cls(tuple(ranked), index_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +210,6 @@ class Retrieval:
     rerank: RerankState
     index_version: int
     timings_ms: dict[str, float]
-    lexical_terms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +249,16 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's whole answer; its text marks sources as [n]. Empty text means the sources do not answer."""
+    """A model's whole answer; its text marks sources as [n]. Empty text means the sources do not answer.
+
+    A model that knows the places it took its claims from gives them as (n, start, end) in the passages' texts.
+    """
 
     text: str
     provider: str
     model: str
     usage: Usage = Usage()
+    spans: tuple[tuple[int, int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

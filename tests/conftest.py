@@ -76,7 +76,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def owner(database_url: str) -> Iterator[psycopg.Connection]:
     """A superuser's connection to the module's database: no row-level security."""
     with psycopg.connect(database_url, autocommit=True) as connection:

@@ -79,7 +79,7 @@ class Answerer:
             return Sources(retrieval, ())
         chars = self._answering.section_chars
         passages = await clock.timed(
-            "expand", expand(self._database, who.tenant_id, retrieval.hits, section_chars=chars)
+            "expand", expand(self._database, who.tenant_id, retrieval.hits, scope=question.scope, section_chars=chars)
         )
         evidence = await clock.timed(
             "support", find_evidence(self._reranker, question.text, passages, deadline=deadline)

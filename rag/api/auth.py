@@ -30,7 +30,7 @@ def allowed(*scopes: str) -> Callable[[Request, Services], Awaitable[Principal]]
             raise Unauthenticated
         who = await principal_of(opened.database, key.strip())
         if not who.scopes & {*scopes, "admin"}:
-            raise Forbidden(f"this key lacks the scope {' or '.join(scopes)}")
+            raise Forbidden(f"this key lacks the scope {' or '.join(scopes)}; see `rag key create --scopes`")
         return who
 
     return principal

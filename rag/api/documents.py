@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1/documents", tags=["documents"])
 READABLE = ("text/markdown", "text/x-markdown", "text/plain")
 PAGE = 100
 
-Text = Annotated[str, Field(max_length=1000)]
+Text = Annotated[str, Field(max_length=MAX_EXTERNAL_ID)]
 ShortTexts = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=200)]
 
 
@@ -165,5 +165,7 @@ def _content(body: bytes) -> bytes:
 
 def _readable(kind: str) -> str:
     if kind not in READABLE:
-        raise UnsupportedFormat(f"content type {kind[:60] or 'none'} is not read; send {' or '.join(READABLE)}")
+        raise UnsupportedFormat(
+            f"content type {kind[:60] or 'none'} is not read; send {', '.join(READABLE)} or application/json"
+        )
     return kind

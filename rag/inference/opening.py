@@ -8,8 +8,7 @@ from rag.inference.onnx import OnnxEmbedder, OnnxReranker
 from rag.inference.sentence_transformers import SentenceTransformerEmbedder, SentenceTransformerReranker
 from rag.protocols import Embedder, Reranker
 from rag.settings import DEFAULT_MODEL, Settings
-
-DIMS = 384  # of the vector column
+from rag.values import DIMS
 
 
 def open_embedder(settings: Settings) -> Embedder:

@@ -57,8 +57,14 @@ class ExtractiveModel:
     async def complete(self, prompt: Prompt, deadline: Deadline) -> Reply:
         """Up to three sentences in the order of the sources; empty when there are none."""
         evidence = await find_evidence(self._reranker, prompt.question, prompt.passages, deadline=deadline)
-        text = " ".join(f"{e.text} [{e.n}]" for e in _chosen(prompt, evidence))
-        return Reply(text, self.provider, self._reranker.name, Usage(input_tokens=0, output_tokens=0))
+        chosen = _chosen(prompt, evidence)
+        return Reply(
+            text=" ".join(f"{e.text} [{e.n}]" for e in chosen),
+            provider=self.provider,
+            model=self._reranker.name,
+            usage=Usage(input_tokens=0, output_tokens=0),
+            spans=tuple((e.n, e.start, e.start + len(e.text)) for e in chosen),
+        )
 
     async def stream(self, prompt: Prompt, deadline: Deadline) -> AsyncIterator[str | Reply]:
         """The reply in pieces of a word, then whole."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rag.protocols import Embedder, Vectors
 from rag.store.engine import Database, TenantTx
-from rag.store.search import count_matching, nearest_exact, nearest_indexed, tenant_state
-from rag.values import ChunkId, LegResult, Question, Ranked, Scope, TenantId
+from rag.store.search import count_matching, nearest_exact, nearest_indexed, partition_rows, tenant_state
+from rag.values import ChunkId, LegResult, Question, Scope, TenantId
 
 
 class DenseLeg:
@@ -21,16 +21,17 @@ class DenseLeg:
         """The best *depth* chunks; the score is the cosine similarity."""
         vector = await self._embedder.embed_query(question.text)
         async with self._database.snapshot(tenant_id) as tx:
-            found = await self._nearest(tx, question.scope, vector, depth=depth)
-        return LegResult(tuple(Ranked(chunk, rank, 1 - distance) for rank, (chunk, distance) in enumerate(found, 1)))
+            state = await tenant_state(tx)
+            found = await self._nearest(tx, question.scope, vector, depth=depth, alive=state.posted - state.dead)
+        return LegResult.of([(chunk, 1 - distance) for chunk, distance in found], state.index_version)
 
-    async def _nearest(self, tx: TenantTx, scope: Scope, vector: Vectors, *, depth: int) -> list[tuple[ChunkId, float]]:
-        state = await tenant_state(tx)
-        alive = state.posted - state.dead
+    async def _nearest(
+        self, tx: TenantTx, scope: Scope, vector: Vectors, *, depth: int, alive: int
+    ) -> list[tuple[ChunkId, float]]:
         if alive > self._exact_below:
             matching = await count_matching(tx, scope)
-            # a filter that drops most of the tenant makes the index walk past nearly everything it finds
-            if matching > max(self._exact_below, alive // 2):
+            # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
+            if matching > self._exact_below and 2 * matching > await partition_rows(tx):
                 found = await nearest_indexed(tx, scope, vector, limit=depth)
                 if len(found) == min(depth, matching):
                     return found

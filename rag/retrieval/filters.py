@@ -18,6 +18,7 @@ OPS = get_args(Leaf.__annotations__["op"]) or ("eq", "ne", "in", "lt", "lte", "g
 MAX_DEPTH = 16
 MAX_LEAVES = 256
 MAX_TEXT = 1000
+MAX_VALUES = 1000  # of one `in`
 
 _FIELDS = ", ".join((*TEXT_FIELDS, *TIME_FIELDS, "tags", "metadata.<key>"))
 
@@ -93,8 +94,8 @@ def _exists(_field: str, value: object, where: str) -> bool:
 
 
 def _within(field: str, value: object, where: str) -> tuple[Scalar | datetime, ...]:
-    if not isinstance(value, list) or len(value) > MAX_TEXT:
-        raise InvalidInput(f"{where}: in takes a list of at most {MAX_TEXT} values")
+    if not isinstance(value, list) or len(value) > MAX_VALUES:
+        raise InvalidInput(f"{where}: in takes a list of at most {MAX_VALUES} values")
     return tuple(_comparable(field, item, f"{where}.value[{i}]") for i, item in enumerate(value))
 
 

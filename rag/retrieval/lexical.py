@@ -13,10 +13,11 @@ from rag.analysis import analyse, term_id
 from rag.store.engine import Database, TenantTx
 from rag.store.postings import Block
 from rag.store.search import TenantState, live_in_scope, posting_blocks, scoped_ords, tenant_state
-from rag.values import ChunkId, LegResult, Question, Ranked, Scope, TenantId
+from rag.values import ChunkId, LegResult, Question, Scope, TenantId
 
 # Candidates verified against the chunks table at a time; past these, resolving the whole scope is cheaper.
 BATCHES = (128, 512, 2048)
+TIES = 512  # candidates as good as the last one that are verified beside it
 
 
 class LexicalLeg:
@@ -34,7 +35,7 @@ class LexicalLeg:
             blocks = await posting_blocks(tx, list(terms))
             scores = accumulate(blocks, terms, state)
             found = await _best_in_scope(tx, question.scope, scores, depth=depth)
-        return LegResult(tuple(Ranked(chunk, rank, score) for rank, (chunk, score) in enumerate(found, 1)))
+        return LegResult.of(found, state.index_version)
 
 
 def query_terms(text: str, langs: Sequence[str]) -> Counter[int]:
@@ -65,14 +66,16 @@ def accumulate(blocks: Sequence[Block], terms: Mapping[int, int], state: TenantS
 
 
 def best(scores: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
-    """The ordinals of the *limit* best scores above zero, best first, ties by ordinal."""
+    """The ordinals of the *limit* best scores above zero, best first; equal ones by ordinal, with some more of them.
+
+    The more let ties at the edge be broken by chunk id, which unlike the ordinal does not depend on the ingestion.
+    """
     positive = np.flatnonzero(scores > 0)
     if positive.size > limit:
         values = scores[positive]
         least = np.partition(values, -limit)[-limit]
         above = positive[values > least]
-        # flatnonzero rises, so the first ties are the lowest ordinals
-        positive = np.concatenate([above, positive[values == least][: limit - above.size]])
+        positive = np.concatenate([above, positive[values == least][: limit - above.size + TIES]])
     return positive[np.lexsort((positive, -scores[positive]))]
 
 
@@ -85,12 +88,16 @@ async def _best_in_scope(
         ranked = best(scores, seen + batch)
         passed += await _verify(tx, scope, scores, ranked[seen:])
         if len(passed) >= depth or ranked.size < seen + batch:
-            return passed[:depth]
+            return _in_order(passed)[:depth]
         seen = ranked.size
     mask = np.zeros_like(scores)
     allowed = await scoped_ords(tx, scope)
     mask[allowed] = scores[allowed]
-    return (await _verify(tx, scope, mask, best(mask, depth)))[:depth]
+    return _in_order(await _verify(tx, scope, mask, best(mask, depth)))[:depth]
+
+
+def _in_order(found: list[tuple[ChunkId, float]]) -> list[tuple[ChunkId, float]]:
+    return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
 
 async def _verify(

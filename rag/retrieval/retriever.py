@@ -10,7 +10,7 @@ from rag.protocols import Leg, Reranker
 from rag.retrieval.fusion import rrf
 from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.engine import Database
-from rag.store.search import load_chunks, tenant_state
+from rag.store.search import load_chunks, still_visible
 from rag.telemetry import Stopwatch
 from rag.values import Chunk, ChunkId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId
 
@@ -25,8 +25,6 @@ class Ranking:
     rerank_deadline_s: float
     rerank_weight: float
     fused_weight: float
-    dense_weight: float = 1.0
-    lexical_weight: float = 1.0
 
 
 class Retriever:
@@ -49,23 +47,27 @@ class Retriever:
         )
         fused = self._fuse(dense, lexical)
         with clock.running("load"):
-            async with self._database.snapshot(tenant_id) as tx:
-                version = (await tenant_state(tx)).index_version
+            async with self._database.tenant(tenant_id) as tx:
                 chunks = await load_chunks(tx, question.scope, list(fused))
         fused = {chunk: s for chunk, s in fused.items() if chunk in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
             logits, how = await self._rerank(question, [chunks[chunk] for chunk in fused])
+        hits = self._hits(fused, chunks, logits, legs=(dense, lexical))
+        if logits:  # that took a while
+            async with self._database.tenant(tenant_id) as tx:
+                visible = await still_visible(tx, question.scope, list(fused))
+            hits = [hit for hit in hits if hit.chunk.chunk_id in visible]
         return Retrieval(
-            hits=tuple(self._hits(fused, chunks, logits, legs=(dense, lexical))[: question.top_k]),
+            hits=tuple(hits[: question.top_k]),
             complete=dense.complete and lexical.complete,
             rerank=how,
-            index_version=version,
+            index_version=min(dense.index_version, lexical.index_version),
             timings_ms=clock.total(),
         )
 
     def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ChunkId, float]:
         rankings = [[ranked.chunk_id for ranked in leg.ranked] for leg in (dense, lexical)]
-        return dict(rrf(rankings, weights=[self._ranking.dense_weight, self._ranking.lexical_weight]))
+        return dict(rrf(rankings, weights=[1, 1]))
 
     async def _rerank(self, question: Question, chunks: Sequence[Chunk]) -> tuple[dict[ChunkId, float], RerankState]:
         candidates = chunks[: self._ranking.rerank_top]

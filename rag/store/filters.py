@@ -67,7 +67,7 @@ def _leaf(leaf: Leaf) -> Condition:
     if leaf.op == "ne":
         return not_(func.coalesce(_leaf(Leaf(leaf.field, "eq", leaf.value)), false()))
     if isinstance(leaf.value, tuple):
-        return or_(false(), *(_leaf(Leaf(leaf.field, "eq", value)) for value in leaf.value))
+        return _one_of(leaf.field, leaf.value)
     if leaf.op == "contains":
         return _contains(leaf.field, str(leaf.value))
     if leaf.field.startswith("metadata."):
@@ -75,6 +75,31 @@ def _leaf(leaf: Leaf) -> Condition:
     if leaf.field == "tags":
         return literal(leaf.value) == any_(_D.tags)
     return _compare(_D[leaf.field], leaf.op, leaf.value)
+
+
+def _one_of(field: str, values: tuple[Any_, ...]) -> Condition:
+    """One array for all the values of a kind: a parameter for each would be too many, and slow to compile."""
+    if not field.startswith("metadata."):
+        column = _D.tags if field == "tags" else _D[field]
+        if field == "tags":
+            return column.op("&&")(cast(list(values), ARRAY(Text)))
+        return column == func.any(cast(list(values), ARRAY(column.type)))
+    key = field.removeprefix("metadata.")
+    texts = [value for value in values if isinstance(value, str)]
+    numbers = [str(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    kind, text = _metadata_kind(key), _metadata_text(key)
+    return or_(
+        and_(kind == "string", text == func.any(cast(texts, ARRAY(Text)))),
+        case((kind == "number", cast(text, Numeric))) == func.any(cast(cast(numbers, ARRAY(Text)), ARRAY(Numeric))),
+        *(
+            _compare_metadata(key, "eq", value)
+            for value in {True, False}.intersection(v for v in values if v is True or v is False)
+        ),
+    )
+
+
+def _metadata_kind(key: str) -> ColumnElement[str]:
+    return func.jsonb_typeof(_D.metadata.op("->", return_type=JSONB())(key))
 
 
 def _present(field: str) -> Condition:
@@ -98,8 +123,7 @@ def _metadata_text(key: str) -> ColumnElement[str]:
 
 def _compare_metadata(key: str, op: str, value: object) -> Condition:
     """A value compares with values of its own kind; the case keeps a cast from meeting another kind."""
-    kind = func.jsonb_typeof(_D.metadata.op("->", return_type=JSONB())(key))
-    text = _metadata_text(key)
+    kind, text = _metadata_kind(key), _metadata_text(key)
     if isinstance(value, bool):
         return and_(kind == "boolean", _compare(text, op, "true" if value else "false"))
     if isinstance(value, int | float):

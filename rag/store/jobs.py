@@ -58,6 +58,7 @@ class Outcome:
 async def enqueue(tx: TenantTx, upload: Upload) -> tuple[JobId, DocumentId]:
     """The ids of the new job and its document; jobs still waiting for the same document are superseded."""
     job, document = JobId(uuid4()), document_id(tx.tenant_id, upload.external_id)
+    await tx.fetch("lock_document", document_id=document)
     await tx.run("supersede_jobs", document_id=document)
     await tx.run(
         "insert_job",
@@ -141,3 +142,9 @@ async def retry_later(tx: TenantTx, job_id: JobId, *, delay_s: float, code: str,
     """Put the job back for another attempt after *delay_s*."""
     await tx.run("retry_job", job_id=job_id, error_code=code, error_detail=detail)
     await tx.run("postpone_job", job_id=job_id, delay_s=delay_s)
+
+
+async def give_back(tx: TenantTx, job_id: JobId) -> None:
+    """Undo `begin_job`: the job waits as if it had not been tried."""
+    await tx.run("unbegin_job", job_id=job_id)
+    await tx.run("postpone_job", job_id=job_id, delay_s=0.0)

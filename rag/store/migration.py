@@ -63,7 +63,10 @@ async def self_test(database: Database) -> None:
         if (await cursor.fetchone() or (True,))[0]:
             raise SetupError("the service's role bypasses row-level security; connect as a member of rag_app")
         cursor = await connection.execute(
-            "SELECT relname FROM pg_class WHERE relname = ANY(%s) AND NOT (relrowsecurity AND relforcerowsecurity)",
+            "SELECT c.relname FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid"
+            " LEFT JOIN pg_class parent ON parent.oid = i.inhparent"
+            " WHERE coalesce(parent.relname, c.relname) = ANY(%s) AND c.relkind IN ('r', 'p')"
+            " AND pg_table_is_visible(c.oid) AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
             (sorted(metadata.tables),),
         )
         if open_tables := [name for (name,) in await cursor.fetchall()]:

@@ -10,7 +10,7 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
-from rag.errors import SetupError, StoreUnavailable
+from rag.errors import RagError, SetupError
 from rag.settings import Settings
 from rag.store.embedded import EmbeddedPostgres
 from rag.store.engine import Database, open_database
@@ -72,5 +72,7 @@ async def _keep_running(server: EmbeddedPostgres) -> None:
         if await asyncio.to_thread(server.accepts):
             continue
         log.warning("embedded database gone, starting it again")
-        with suppress(StoreUnavailable):  # the next look tries again
+        try:
             await asyncio.to_thread(server.start)
+        except (RagError, OSError) as exc:  # the next look tries again
+            log.warning("embedded database did not start", detail=str(exc))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,15 +29,14 @@ class Block:
     ords: NDArray[np.int32]
     weights: NDArray[np.float32]
 
-    def row(self) -> Mapping[str, object]:
-        """The block as parameters of `insert_posting`."""
-        return {
-            "term": self.term,
-            "block": int(self.ords[0]),
-            "n": len(self.ords),
-            "ords": self.ords.astype(ORDS).tobytes(),
-            "weights": self.weights.astype(WEIGHTS).tobytes(),
-        }
+    def shifted(self, by: int) -> Block:
+        """The same block with *by* added to every ordinal."""
+        return Block(self.term, self.ords + np.int32(by), self.weights)
+
+    def columns(self) -> tuple[int, int, int, bytes, bytes]:
+        """The block as a row of `postings`: term, lowest ordinal, size, ordinals, weights."""
+        ords, weights = self.ords.astype(ORDS).tobytes(), self.weights.astype(WEIGHTS).tobytes()
+        return self.term, int(self.ords[0]), len(self.ords), ords, weights
 
 
 def weight(tf: int, length: int) -> float:
@@ -45,10 +44,10 @@ def weight(tf: int, length: int) -> float:
     return tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / PIVOT))
 
 
-def build(first_ord: int, chunks: Sequence[Sequence[str]]) -> Iterator[Block]:
-    """The blocks for chunks given as their terms; the first gets *first_ord*, the others the ordinals after it."""
+def build(chunks: Sequence[Sequence[str]]) -> Iterator[Block]:
+    """The blocks for chunks given as their terms, with ordinals from 0."""
     entries: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for number, terms in enumerate(chunks, first_ord):
+    for number, terms in enumerate(chunks):
         for term, tf in Counter(terms).items():
             entries[term_id(term)].append((number, weight(tf, len(terms))))
     for key, rows in sorted(entries.items()):

@@ -26,8 +26,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from rag.values import DIMS
+
 REVISION = "0001"  # the newest migration; a test holds it to Alembic's head
-DIMS = 384
 PARTITIONS = 8  # of chunks and embeddings, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data

@@ -18,9 +18,10 @@ from rag.protocols import Vectors
 from rag.store.engine import Compiled, TenantTx
 from rag.store.filters import parameters, visible
 from rag.store.postings import Block, read
-from rag.store.schema import DIMS, chunks, documents, embeddings
-from rag.values import Chunk, ChunkId, DocumentId, Scope
+from rag.store.schema import chunks, documents, embeddings
+from rag.values import DIMS, Chunk, ChunkId, DocumentId, Scope
 
+UNCOUNTED = 2**62  # a partition that was never analysed
 _D, _C, _E = documents.c, chunks.c, embeddings.c
 _DISTANCE = _E.embedding.op("<=>")(bindparam("vector", type_=HALFVEC(DIMS))).label("distance")
 _OF_DOCUMENT = and_(_C.tenant_id == _D.tenant_id, _C.document_id == _D.document_id)
@@ -60,6 +61,13 @@ async def count_matching(tx: TenantTx, scope: Scope) -> int:
     return int((await _rows(tx, _count, scope))[0][0])
 
 
+async def partition_rows(tx: TenantTx) -> int:
+    """About how many vectors share the tenant's partition, and so its index; very many when nobody has counted."""
+    rows = await tx.fetch("partition_rows")
+    estimate = int(rows[0][0]) if rows else 0
+    return estimate if estimate >= 0 else UNCOUNTED
+
+
 async def nearest_exact(tx: TenantTx, scope: Scope, vector: Vectors, *, limit: int) -> list[tuple[ChunkId, float]]:
     """The *limit* nearest chunks in scope and their cosine distances: every one of them is compared."""
     return _pairs(await _rows(tx, _exact, scope, vector=HalfVector(vector), limit=limit))
@@ -75,12 +83,22 @@ async def nearest_indexed(tx: TenantTx, scope: Scope, vector: Vectors, *, limit:
         enable_sort="off",
     )
     found = _pairs(await _rows(tx, _indexed, scope, vector=HalfVector(vector), limit=limit))
+    await tx.tune(enable_seqscan="on", enable_sort="on")
     return sorted(found, key=lambda pair: (pair[1], pair[0]))
 
 
 async def posting_blocks(tx: TenantTx, terms: Sequence[int]) -> list[Block]:
     """The blocks of *terms*."""
     return [read(*row) for row in await tx.fetch("posting_blocks", terms=list(terms))]
+
+
+async def insert_blocks(tx: TenantTx, blocks: Sequence[Block]) -> None:
+    """Store the blocks, in one statement."""
+    terms, firsts, sizes, ords, weights = (
+        zip(*(block.columns() for block in blocks), strict=True) if blocks else [()] * 5
+    )
+    columns = {"terms": terms, "blocks": firsts, "sizes": sizes, "ords": ords, "weights": weights}
+    await tx.run("insert_postings", **{name: list(column) for name, column in columns.items()})
 
 
 async def scoped_ords(tx: TenantTx, scope: Scope) -> NDArray[np.int32]:
@@ -97,6 +115,25 @@ async def load_chunks(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) 
     """Those of the chunks that exist and are in scope now."""
     found = [_chunk(row) for row in await _rows(tx, _load, scope, chunk_ids=list(chunk_ids))]
     return {chunk.chunk_id: chunk for chunk in found}
+
+
+async def load_spans(tx: TenantTx, scope: Scope, wanted: Sequence[tuple[DocumentId, int, int]]) -> list[str | None]:
+    """The text of each (document, start, end); None where the document is gone or out of scope."""
+    rows = await _rows(
+        tx,
+        _spans,
+        scope,
+        document_ids=[document for document, _, _ in wanted],
+        starts=[start for _, start, _ in wanted],
+        lengths=[end - start for _, start, end in wanted],
+    )
+    found = {int(n): str(text) for n, text in rows}
+    return [found.get(n) for n in range(1, len(wanted) + 1)]
+
+
+async def still_visible(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
+    """Those of the chunks that exist and are in scope now."""
+    return {ChunkId(row[0]) for row in await _rows(tx, _exist, scope, chunk_ids=list(chunk_ids))}
 
 
 Build = Callable[[ColumnElement[bool]], Select[Any]]
@@ -156,6 +193,23 @@ def _load(condition: ColumnElement[bool]) -> Select[Any]:
     wanted = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
     query = select(*_CHUNK).join_from(chunks, documents, _OF_DOCUMENT)
     return query.where(_C.tenant_id == _THIS_TENANT, wanted, condition)
+
+
+def _exist(condition: ColumnElement[bool]) -> Select[Any]:
+    wanted = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
+    query = select(_C.chunk_id).join_from(chunks, documents, _OF_DOCUMENT)
+    return query.where(_C.tenant_id == _THIS_TENANT, wanted, condition)
+
+
+def _spans(condition: ColumnElement[bool]) -> Select[Any]:
+    arrays = (("document_ids", Uuid), ("starts", Integer), ("lengths", Integer))
+    span = (
+        func.unnest(*(bindparam(name, type_=ARRAY(kind)) for name, kind in arrays))
+        .table_valued("document_id", "start", "length", with_ordinality="n")
+        .render_derived(name="span")
+    )
+    text = func.substring(_D.text, span.c.start + 1, span.c.length)
+    return select(span.c.n, text).join_from(span, documents, _D.document_id == span.c.document_id).where(condition)
 
 
 def _pairs(rows: Sequence[TupleRow]) -> list[tuple[ChunkId, float]]:

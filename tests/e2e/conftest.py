@@ -36,7 +36,7 @@ from tests.fakes import FakeChat, FakeEmbedder, FakeReranker
 START_S = 30
 JOB_S = 20
 MARKDOWN = {"Content-Type": "text/markdown"}
-LISTENS = re.compile(r"running on (http://[\d.]+:\d+)")
+LISTENS = re.compile(r"serving (http://[\d.]+:\d+)")
 
 CORPUS: dict[str, dict[str, Any]] = {
     "guides/refunds.md": {

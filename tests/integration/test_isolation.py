@@ -14,10 +14,10 @@ from rag.retrieval.expand import expand
 from rag.retrieval.filters import parse_filter
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
-from rag.store.documents import fingerprints, get_document, list_documents, spans
+from rag.store.documents import fingerprints, get_document, list_documents
 from rag.store.engine import Database
 from rag.store.jobs import Upload, cancel_job, enqueue, get_job
-from rag.store.search import live_in_scope, load_chunks, scoped_ords
+from rag.store.search import live_in_scope, load_chunks, load_spans, scoped_ords
 from rag.values import ChunkId, DocumentId, Facets, JobId, Question, TenantId, document_id
 from tests.conftest import MakeTenant
 from tests.fakes import FakeEmbedder, FakeReranker
@@ -103,8 +103,9 @@ async def by_retriever(database: Database, mine: Side, other: Side, rng: random.
         reranker=FakeReranker(),
         ranking=Ranking(rerank_top=10, rerank_deadline_s=1.0, rerank_weight=1.0, fused_weight=2.0),
     )
-    hits = (await retriever.retrieve(mine.tenant, any_question(rng))).hits
-    passages = await expand(database, mine.tenant, hits[:3], section_chars=500)
+    asked = any_question(rng)
+    hits = (await retriever.retrieve(mine.tenant, asked)).hits
+    passages = await expand(database, mine.tenant, hits[:3], scope=asked.scope, section_chars=500)
     return {hit.chunk.chunk_id for hit in hits} | {p.chunk.document_id for p in passages}
 
 
@@ -122,7 +123,7 @@ async def by_documents(database: Database, mine: Side, other: Side, rng: random.
         listed = await list_documents(tx, frozenset({"hr"}), after="", limit=50)
         one = await get_document(tx, f"doc-{rng.randrange(DOCUMENTS)}", frozenset({"hr"}))
         assert await fingerprints(tx, sorted(other.documents)) == {}
-        assert set(await spans(tx, [(document, 0, 5) for document in other.documents])) == {None}
+        assert set(await load_spans(tx, scope(), [(document, 0, 5) for document in other.documents])) == {None}
     return {document.document_id for document in [*listed, one]}
 
 

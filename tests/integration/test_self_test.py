@@ -47,11 +47,22 @@ async def test_the_self_test_refuses_what_it_cannot_prove(clone: Callable[[], st
             await self_test(opened)
 
 
-async def test_the_self_test_refuses_a_superuser(database_url: str) -> None:
+@pytest.mark.parametrize("power", ["SUPERUSER", "BYPASSRLS"])
+async def test_the_self_test_refuses_a_role_that_bypasses_row_level_security(
+    database: Database, owner: psycopg.Connection, power: str
+) -> None:
+    owner.execute(f"ALTER ROLE rag_app {power}")
+    try:
+        with pytest.raises(SetupError, match="bypasses row-level security"):
+            await self_test(database)
+    finally:
+        owner.execute(f"ALTER ROLE rag_app NO{power}")
+
+
+async def test_a_connection_that_was_never_set_up_still_runs_as_the_service(database_url: str) -> None:
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(database_url, min_size=1, open=False)
     await pool.open()
 
-    with pytest.raises(SetupError, match="bypasses row-level security"):
-        await self_test(Database(pool))
+    await self_test(Database(pool))
 
     await pool.close()

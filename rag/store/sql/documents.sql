@@ -34,17 +34,12 @@ VALUES (%(tenant_id)s, %(chunk_id)s, %(document_id)s, %(ord)s, %(position)s, %(k
 -- One row touched.
 INSERT INTO embeddings (tenant_id, ord, embedding) VALUES (%(tenant_id)s, %(ord)s, %(embedding)s);
 
--- name: insert_posting
--- One row touched.
+-- name: insert_postings
+-- One row touched for each block.
 INSERT INTO postings (tenant_id, term, block, n, ords, weights)
-VALUES (%(tenant_id)s, %(term)s, %(block)s, %(n)s, %(ords)s, %(weights)s);
-
--- name: spans
--- The text of each span (document, start, length) whose document exists, with the span's number from 1.
-SELECT s.n, substring(d.text FROM s.start + 1 FOR s.length)
-  FROM unnest(%(document_ids)s::uuid[], %(starts)s::int[], %(lengths)s::int[])
-       WITH ORDINALITY AS s (document_id, start, length, n)
-  JOIN documents d ON d.tenant_id = %(tenant_id)s AND d.document_id = s.document_id;
+SELECT %(tenant_id)s, p.term, p.block, p.n, p.ords, p.weights
+  FROM unnest(%(terms)s::bigint[], %(blocks)s::int[], %(sizes)s::int[], %(ords)s::bytea[], %(weights)s::bytea[])
+       AS p (term, block, n, ords, weights);
 
 -- name: get_document
 -- One document with everything but its fingerprint.

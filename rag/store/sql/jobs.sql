@@ -8,6 +8,10 @@ VALUES (%(tenant_id)s, %(job_id)s, %(document_id)s, %(external_id)s, 'queued', '
 -- One row touched.
 INSERT INTO job_queue (tenant_id, job_id) VALUES (%(tenant_id)s, %(job_id)s);
 
+-- name: lock_document
+-- Nothing of use: uploads of one document take turns, so the later one always supersedes the earlier.
+SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s::text || %(document_id)s::text, 0));
+
 -- name: supersede_jobs
 -- One row touched for each open job of the document: the newer upload takes its place.
 UPDATE jobs SET state = 'cancelled', stage = 'superseded', payload = NULL, finished_at = now()
@@ -57,6 +61,11 @@ UPDATE jobs
 -- One row touched: the job waits for its next attempt.
 UPDATE jobs SET state = 'queued', stage = 'waiting to try again', error_code = %(error_code)s,
        error_detail = %(error_detail)s
+ WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running';
+
+-- name: unbegin_job
+-- One row touched: the job is queued again and the attempt not counted.
+UPDATE jobs SET state = 'queued', stage = 'queued', attempts = attempts - 1
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running';
 
 -- name: postpone_job

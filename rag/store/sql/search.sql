@@ -2,6 +2,11 @@
 -- The posting blocks of terms.
 SELECT term, ords, weights FROM postings WHERE tenant_id = %(tenant_id)s AND term = ANY(%(terms)s);
 
+-- name: partition_rows
+-- The estimated rows of the partition that holds the tenant's vectors, -1 before the first ANALYZE.
+SELECT c.reltuples::bigint FROM pg_class c
+ WHERE c.oid = (SELECT e.tableoid FROM embeddings e WHERE e.tenant_id = %(tenant_id)s LIMIT 1);
+
 -- name: all_postings
 -- Every posting block of a range of terms, for compaction.
 SELECT term, ords, weights FROM postings

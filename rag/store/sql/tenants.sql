@@ -12,8 +12,9 @@ DELETE FROM tenants WHERE tenant_id = %(tenant_id)s;
 SELECT index_version, posted, dead, next_ord, appended, writes, langs FROM tenants WHERE tenant_id = %(tenant_id)s;
 
 -- name: lock_tenant
--- The tenant's row, held until the transaction ends: one writer at a time gives ordinals and versions.
-SELECT next_ord FROM tenants WHERE tenant_id = %(tenant_id)s FOR UPDATE;
+-- The tenant's row, held until the transaction ends: one writer at a time gives ordinals and versions, while
+-- uploads and new keys, which only refer to the tenant, pass.
+SELECT next_ord FROM tenants WHERE tenant_id = %(tenant_id)s FOR NO KEY UPDATE;
 
 -- name: count_change
 -- One row touched: the tenant's counters after chunks came and went.

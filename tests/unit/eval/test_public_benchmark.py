@@ -12,8 +12,9 @@ import httpx2
 import pytest
 
 from eval.errors import CannotRun
-from eval.public import load_benchmark, measure, score, spread
+from eval.public import load_benchmark, measure, score
 from eval.service import Asker, Service
+from eval.suite import spread
 
 
 def _write(folder: Path, *, qrels: str, split: str = "") -> Path:
@@ -87,7 +88,7 @@ def test_a_limit_takes_queries_from_the_whole_file() -> None:
     queries = [(f"q{n}", "text") for n in range(10)]
 
     assert [id_ for id_, _ in spread(queries, 4)] == ["q0", "q2", "q5", "q7"]
-    assert spread(queries, None) == spread(queries, 99) == queries
+    assert spread(queries, None) == spread(queries, 99) == tuple(queries)
 
 
 def test_queries_with_judgements_are_measured(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from rag.answering.citations import cite
 from rag.values import Chunk, Citation, Passage, Reply
@@ -88,3 +89,20 @@ def test_brackets_that_are_no_marks_stay(passage: Make) -> None:
 
 def test_a_reply_without_marks_has_no_citations(passage: Make) -> None:
     assert cite(reply("Fees are kept."), [passage(1, REFUNDS)]) == ("Fees are kept.", ())
+
+
+def test_a_model_that_names_its_places_is_cited_there_whatever_brackets_its_text_has(passage: Make) -> None:
+    source = passage(1, "The total is rows[2] of it. Fees are kept.", start=50)
+    text = "The total is rows[2] of it. [1]"
+
+    shown, citations = cite(replace(reply(text), spans=((1, 0, 27),)), [source, passage(2, REFUNDS)])
+
+    assert shown == text
+    assert [(c.n, c.start, c.end, c.quote) for c in citations] == [(1, 50, 77, "The total is rows[2] of it.")]
+
+
+def test_an_index_in_code_is_no_mark(passage: Make) -> None:
+    text, citations = cite(reply("Read items[0].id or items[7] first. [1]"), [passage(1, REFUNDS)])
+
+    assert text == "Read items[0].id or items[7] first. [1]"
+    assert [c.n for c in citations] == [1]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.retrieval.expand import _passage, _window
+from rag.retrieval.expand import _groups, _window
 from rag.values import Chunk
 
 Make = Callable[..., Chunk]
@@ -23,7 +23,6 @@ Make = Callable[..., Chunk]
         ([(0, 500)], (0, 1000), (0, 500)),  # the best chunk stays whole
         ([(100, 200), (350, 400)], (0, 1000), (100, 400)),  # both fit, just
         ([(350, 400), (100, 200)], (0, 1000), (100, 400)),
-        ([(100, 200), (351, 401)], (0, 1000), (0, 300)),  # the second does not fit
         ([(400, 401)], (0, 1000), (251, 551)),  # 299 to spare: 149 before, 150 after
     ],
 )
@@ -51,19 +50,24 @@ def test_a_window_holds_the_best_chunk_stays_in_the_section_and_in_size(
     assert high - low == max(length, min(size, section_end - section_start))
 
 
-def test_a_passage_is_the_text_of_its_window_with_the_hits_in_it(chunk: Make) -> None:
-    hits = [chunk(10, 14, text="fees"), chunk(19, 23, text="kept")]
+@pytest.mark.parametrize(
+    ("spans", "together"),
+    [
+        ([(100, 200), (350, 400)], [[0, 1]]),  # both fit, just
+        ([(100, 200), (351, 401)], [[0], [1]]),
+        ([(100, 200), (900, 950), (150, 250), (860, 890)], [[0, 2], [1, 3]]),
+        ([(0, 500), (520, 530)], [[0], [1]]),  # alone over the size, it stays whole
+    ],
+)
+def test_hits_of_a_section_share_a_passage_when_one_window_holds_them(
+    chunk: Make, spans: list[tuple[int, int]], together: list[list[int]]
+) -> None:
+    chunks = [chunk(*span, section=(0, 1000)) for span in spans]
 
-    passage = _passage(2, hits, 5, "All. fees are kept")
-
-    assert (passage.n, passage.chunks, passage.text, passage.start) == (2, tuple(hits), "All. fees are kept", 5)
-    assert passage.chunk is hits[0]
+    assert _groups(chunks, 300) == [[chunks[n] for n in group] for group in together]
 
 
-@pytest.mark.parametrize("text", [None, "another version of it"])
-def test_a_passage_of_a_document_that_changed_meanwhile_is_the_best_chunk_itself(chunk: Make, text: str | None) -> None:
-    hits = [chunk(10, 14, text="fees"), chunk(19, 23, text="kept")]
+def test_hits_of_two_sections_share_none(chunk: Make) -> None:
+    chunks = [chunk(90, 100, section=(0, 100)), chunk(100, 110, section=(100, 200))]
 
-    passage = _passage(1, hits, 5, text)
-
-    assert (passage.chunks, passage.text, passage.start) == ((hits[0],), "fees", 10)
+    assert _groups(chunks, 300) == [[chunks[0]], [chunks[1]]]
