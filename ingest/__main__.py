@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ingest.pipeline import Pipeline, Result, Source
+from ingest.sandbox import Sandbox
 from ingest.sources import Found, find_files, find_rows, load, other_kinds, refuse_repeated
 from rag.inference.opening import open_embedder
 from rag.settings import Settings, load_settings
@@ -53,7 +54,9 @@ async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
         async with open_store(settings) as database:
             tenant = await find_tenant(database, arguments.tenant)
             embedder = await asyncio.to_thread(open_embedder, settings)
-            await _ingest(database, Pipeline(database, embedder), tenant, found=found, results=results)
+            async with Sandbox() as sandbox:
+                pipeline = Pipeline(database, embedder, sandbox.parse)
+                await _ingest(database, pipeline, tenant, found=found, results=results)
     finally:  # what is stored is stored, whatever ended the run
         if results:
             _report(results, time.perf_counter() - started, as_json=arguments.json)

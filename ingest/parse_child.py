@@ -1,6 +1,7 @@
 """The child process that parses: reads requests from standard input, answers on standard output.
 
-A request is one JSON line (`name`, `content_type`, `size`) and `size` bytes; an answer is four bytes of length and JSON.
+A request is one JSON line (`name`, `content_type`, `size`) and `size` bytes; an answer is four bytes of length, and
+JSON.
 """
 
 from __future__ import annotations

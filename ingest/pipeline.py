@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
+from ingest.blocks import Parsed
 from ingest.limits import Limits
-from ingest.parsers import parse
 from ingest.splitter import split
 from rag.analysis import ANALYSER, analyse
 from rag.errors import CallerError, InvalidInput
@@ -21,7 +21,7 @@ from rag.store.documents import PreparedDocument, fingerprints, replace_document
 from rag.store.engine import Database, TenantTx
 from rag.values import Draft, Facets, TenantId, document_id
 
-CHUNKER = "structure-1"  # change it with the parsers and the splitter: what is stored is then written anew
+CHUNKER = "structure-2"  # change it with the parsers and the splitter: what is stored is then written anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,18 @@ class _Split:
     warnings: tuple[str, ...]
 
 
+Parse = Callable[[bytes, str, str | None], Awaitable[Parsed]]
 BeforeWrite = Callable[[TenantTx, Sequence[PreparedDocument]], Awaitable[bool]]
 
 
 class Pipeline:
     """Takes sources in batches; one that cannot be read is reported and holds up no other."""
 
-    def __init__(self, database: Database, embedder: Embedder) -> None:
-        """Write to *database* with the vectors of *embedder*."""
+    def __init__(self, database: Database, embedder: Embedder, parse: Parse) -> None:
+        """Write to *database* with the vectors of *embedder* what *parse* makes of bytes, name and content type."""
         self._database = database
         self._embedder = embedder
+        self._parse = parse
         self._limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
 
     async def ingest(
@@ -83,7 +85,8 @@ class Pipeline:
         split_up: list[_Split] = []
         for source, fingerprint in changed:
             try:
-                split_up.append(await asyncio.to_thread(self._split, source, fingerprint))
+                parsed = await self._parse(source.data, source.external_id, source.content_type)
+                split_up.append(await asyncio.to_thread(self._split, source, fingerprint, parsed))
             except CallerError as exc:
                 results[source.external_id] = Result(source.external_id, "failed", code=exc.code, reason=exc.detail)
         documents = await self._embed(split_up)
@@ -122,8 +125,7 @@ class Pipeline:
         made_by = f"{CHUNKER} {ANALYSER} {self._embedder.name}"
         return hashlib.sha256(f"{made_by}\n{stated}\n".encode() + source.data).digest()
 
-    def _split(self, source: Source, fingerprint: bytes) -> _Split:
-        parsed = parse(source.data, name=source.external_id, content_type=source.content_type)
+    def _split(self, source: Source, fingerprint: bytes, parsed: Parsed) -> _Split:
         facets = replace(parsed.facets, **source.facets)  # type: ignore[arg-type]  # fields of Facets, checked at the door
         check_facets(asdict(facets))
         parsed = replace(parsed, facets=facets)

@@ -29,7 +29,15 @@ class Sandbox:
         self._child: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
 
-    async def parse(self, data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
+    async def __aenter__(self) -> Sandbox:
+        """The sandbox; the child starts with the first document."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the child."""
+        await self.close()
+
+    async def parse(self, data: bytes, name: str, content_type: str | None = None) -> Parsed:
         """The document in *data*.
 
         Raises InvalidInput or UnsupportedFormat for one that cannot be read, whatever the reason.
@@ -56,7 +64,7 @@ class Sandbox:
                 child.kill()
             await child.wait()
 
-    async def _ask(self, data: bytes, name: str, content_type: str | None) -> Any:  # noqa: ANN401 - JSON
+    async def _ask(self, data: bytes, name: str, content_type: str | None) -> Any:
         child = self._child or await self._start()
         assert child.stdin is not None  # noqa: S101 - both are pipes
         assert child.stdout is not None  # noqa: S101
@@ -83,7 +91,7 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
     return await stream.readexactly(size)
 
 
-def _parsed(answer: Any, name: str) -> Parsed:  # noqa: ANN401 - JSON
+def _parsed(answer: Any, name: str) -> Parsed:
     if "refused" in answer:
         kind, detail = answer["refused"]
         raise _REFUSALS.get(kind, InvalidInput)(detail)

@@ -119,9 +119,12 @@ async def _work(database: Database, embedder: Embedder, metrics: Metrics) -> Non
     import random  # noqa: PLC0415
 
     from ingest.pipeline import Pipeline  # noqa: PLC0415 - a door
+    from ingest.sandbox import Sandbox  # noqa: PLC0415
     from ingest.worker import Worker  # noqa: PLC0415
 
-    await Worker(database, Pipeline(database, embedder), metrics, random.Random()).run()  # noqa: S311 - jitter
+    async with Sandbox() as sandbox:
+        pipeline = Pipeline(database, embedder, sandbox.parse)
+        await Worker(database, pipeline, metrics, random.Random()).run()  # noqa: S311 - jitter
 
 
 def _worker(_: argparse.Namespace) -> None:

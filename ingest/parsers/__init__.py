@@ -4,32 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import PurePosixPath
 
 from ingest.blocks import Parsed
+from ingest.parsers.encodings import decode_text
 from ingest.parsers.markdown import parse_markdown
 from ingest.parsers.text import parse_text
 from rag.errors import InvalidInput, UnsupportedFormat
+from rag.formats import CONTENT_TYPES, SUFFIXES
 
-BY_SUFFIX: dict[str, Callable[[str], Parsed]] = {
-    ".md": parse_markdown,
-    ".markdown": parse_markdown,
-    ".mdown": parse_markdown,
-    ".txt": parse_text,
-    ".text": parse_text,
+READABLE_SUFFIXES = frozenset(SUFFIXES)
+
+# module and function by format: imported when one comes, since some libraries take long to load
+BYTES_PARSERS: dict[str, tuple[str, str]] = {
+    "html": ("html", "parse_html"),
+    "pdf": ("pdf", "parse_pdf"),
+    "docx": ("docx", "parse_docx"),
+    "pptx": ("pptx", "parse_pptx"),
+    "xlsx": ("xlsx", "parse_xlsx"),
+    "csv": ("csv_table", "parse_csv"),
+    "notebook": ("notebook", "parse_notebook"),
+    "eml": ("eml", "parse_eml"),
+    "epub": ("epub", "parse_epub"),
+    "json": ("json_data", "parse_json"),
+    "jsonl": ("json_data", "parse_jsonl"),
+    "yaml": ("json_data", "parse_yaml"),
 }
-BY_CONTENT_TYPE: dict[str, Callable[[str], Parsed]] = {
-    "text/markdown": parse_markdown,
-    "text/x-markdown": parse_markdown,
-    "text/plain": parse_text,
-}
-READABLE_SUFFIXES = frozenset(BY_SUFFIX)
 
 
 def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
-    """The document in *data*; an explicit content type decides over the suffix of *name*."""
-    parser = _parser(name, content_type)
-    parsed = parser(_decode(data, name))
+    """The document in *data*; an explicit content type decides over the suffix of *name*.
+
+    Raises UnsupportedFormat for a format that is not read, InvalidInput for one that cannot be.
+    """
+    parser = _parser(_format(name, content_type), name)
+    try:
+        parsed = parser(data)
+    except InvalidInput as exc:
+        raise InvalidInput(f"{name}: {exc.detail}") from exc
     if not parsed.text:  # front matter alone still names what the page is about
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
@@ -37,23 +50,32 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
     return parsed
 
 
-def _parser(name: str, content_type: str | None) -> Callable[[str], Parsed]:
+def _format(name: str, content_type: str | None) -> str:
     media_type = (content_type or "").partition(";")[0].strip().lower()
     suffix = PurePosixPath(name).suffix.lower()
-    found = BY_CONTENT_TYPE.get(media_type) if media_type else BY_SUFFIX.get(suffix)
+    found = CONTENT_TYPES.get(media_type) if media_type else SUFFIXES.get(suffix)
     if found is None:
         raise UnsupportedFormat(
             f"{name} ({media_type or suffix or 'no file extension'}) is not read. "
-            f"Content types read: {', '.join(BY_CONTENT_TYPE)}; file extensions: {', '.join(BY_SUFFIX)}."
+            f"Content types read: {', '.join(CONTENT_TYPES)}; file extensions: {', '.join(SUFFIXES)}."
         )
     return found
 
 
-def _decode(data: bytes, name: str) -> str:
-    if b"\0" in data:
-        raise InvalidInput(f"{name} contains NUL bytes; is it a binary file?")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise InvalidInput(f"{name} is not UTF-8 at byte {exc.start}; save it as UTF-8.") from exc
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+def _parser(kind: str, name: str) -> Callable[[bytes], Parsed]:
+    if kind in BYTES_PARSERS:
+        module, function = BYTES_PARSERS[kind]
+        parser: Callable[[bytes], Parsed] = getattr(import_module(f"ingest.parsers.{module}"), function)
+        return parser
+    return lambda data: _of_text(kind, name, decode_text(data))
+
+
+def _of_text(kind: str, name: str, text: str) -> Parsed:
+    if kind == "text":
+        return parse_text(text)
+    if kind == "code":
+        code = import_module("ingest.parsers.code")
+        language = code.LANGUAGE_BY_SUFFIX[PurePosixPath(name).suffix.lower()]
+        parsed: Parsed = code.parse_code(text, language=language, name=name)
+        return parsed
+    return parse_markdown(text)

@@ -21,6 +21,7 @@ STYLES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upper
 LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"  # what a cell of values does not hold
 MAX_NUMBER = 1_000_000_000
 INNERMOST_LEVEL = 6
+MAX_INDENT = 20  # levels of lists; more say nothing
 
 
 class HtmlReader:
@@ -126,7 +127,7 @@ class HtmlReader:
             self._end_items()
 
     def _indent(self, levels: int = 0) -> str:
-        return "  " * (len(self._lists) + levels)
+        return "  " * min(len(self._lists) + levels, MAX_INDENT)
 
     def _end_items(self) -> None:
         introduction = self._document.last_paragraph()

@@ -12,7 +12,7 @@ from selectolax.lexbor import SelectolaxError
 
 from rag.errors import InvalidInput
 
-MAX_DEPTH = 5000  # the parser's time grows with the square of the depth
+MAX_DEPTH = 2000  # browsers stop at 512, and the parser's time grows with the square of the depth
 TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)[^<>]*")
 SELF_CLOSED = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
 XHTML = re.compile(r"<\?xml|<html\s[^>]*xmlns=", re.IGNORECASE)

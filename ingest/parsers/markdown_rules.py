@@ -100,6 +100,7 @@ def beside_citations(tokens: Sequence[Token]) -> list[Token]:
         group = [block]
         for citing in group if not label else ():  # grows while it is read: a footnote may cite another
             cited = dict.fromkeys(name for name in _cited(citing) if name in notes and name not in moved)
+            cited.pop(citing[0].info, None)  # a second definition of a footnote does not cite the first
             moved.update(cited)
             group += [notes[name] for name in cited]
         groups.append((label, group))

@@ -64,7 +64,7 @@ def _read(data: bytes, archive: zipfile.ZipFile) -> Parsed:
     warnings: list[str] = []
     cells = _CellCount()
     for sheet in workbook.worksheets:
-        about = _scan(archive, sheet._worksheet_path)
+        about = _scan(archive, sheet._worksheet_path)  # type: ignore[attr-defined]  # of read-only sheets
         rows = list(cells.rows(sheet))
         _fill(rows, about.merges)
         if any(any(row) for row in rows):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag.api.auth import Member, ServicesDep, Writer
 from rag.errors import InvalidInput, UnsupportedFormat
+from rag.formats import CONTENT_TYPES
 from rag.retrieval.filters import parse_moment
 from rag.storable import MAX_EXTERNAL_ID, check_external_id, check_facets
 from rag.store.documents import StoredDocument, delete_document, get_document, list_documents
@@ -21,7 +22,6 @@ from rag.values import Scalar
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
 
-READABLE = ("text/markdown", "text/x-markdown", "text/plain")
 PAGE = 100
 
 Text = Annotated[str, Field(max_length=MAX_EXTERNAL_ID)]
@@ -164,8 +164,7 @@ def _content(body: bytes) -> bytes:
 
 
 def _readable(kind: str) -> str:
-    if kind not in READABLE:
-        raise UnsupportedFormat(
-            f"content type {kind[:60] or 'none'} is not read; send {', '.join(READABLE)} or application/json"
-        )
+    if kind not in CONTENT_TYPES:
+        wanted = ", ".join((*CONTENT_TYPES, "application/json"))
+        raise UnsupportedFormat(f"content type {kind[:60] or 'none'} is not read; send one of {wanted}")
     return kind

@@ -78,7 +78,7 @@ async def test_the_letters_of_an_escaped_nul_are_no_nul(newcomer: Caller) -> Non
     assert accepted.status_code == 202
 
 
-@pytest.mark.parametrize("content", [b"# A\n\nNUL \0 here", b"# A\n\n\xff\xfe not UTF-8"])
+@pytest.mark.parametrize("content", [b"# A\n\nNUL \0 here", b"\xff\xfeA"])
 async def test_a_document_that_cannot_be_read_fails_its_job_with_the_reason(newcomer: Caller, content: bytes) -> None:
     job = await newcomer.put("bad.md", content=content, headers=MARKDOWN)
 

@@ -88,7 +88,7 @@ def test_a_bad_file_is_named_and_the_others_are_stored(run: Run, owner: psycopg.
 
 def test_the_summary_as_json_lists_the_failures(run: Run, tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("A refund takes five days.")
-    (tmp_path / "bad.md").write_bytes(b"\xff")
+    (tmp_path / "bad.md").write_bytes(b"a\0b")
 
     done = run(tmp_path, "--json")
 

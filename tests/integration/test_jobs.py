@@ -17,7 +17,7 @@ from rag.store.jobs import begin_job, claim, extend_lease
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId, document_id
 from tests.conftest import MakeTenant
-from tests.fakes import FakeEmbedder
+from tests.fakes import FakeEmbedder, parse_directly
 from tests.integration.uploads import (
     FIRST,
     SECOND,
@@ -171,8 +171,8 @@ async def test_a_job_whose_workers_die_each_time_is_given_up(
 
 async def test_every_ended_job_is_counted_by_its_state(database: Database, tenant: TenantId) -> None:
     metrics = Metrics()
-    worker = Worker(database, Pipeline(database, FakeEmbedder()), metrics, random.Random(0))
-    for data in (FIRST, b"\xff", SECOND, SECOND):
+    worker = Worker(database, Pipeline(database, FakeEmbedder(), parse_directly), metrics, random.Random(0))
+    for data in (FIRST, b"a\0b", SECOND, SECOND):
         await upload(database, tenant, data)
         await worker.run_one()
 

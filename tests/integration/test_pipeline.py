@@ -13,7 +13,7 @@ from rag.store.documents import (
 from rag.store.engine import Database
 from rag.store.search import tenant_state
 from rag.values import TenantId, document_id
-from tests.fakes import FakeEmbedder
+from tests.fakes import FakeEmbedder, parse_directly
 from tests.integration.reading import NOBODY, Legs, chunk_ids, delete, document
 
 FIRST = b"# Refunds\n\nA zebra refund takes five days.\n\n# Parcels\n\nA zebra parcel goes by train."
@@ -27,7 +27,7 @@ def embedder_calls() -> FakeEmbedder:
 
 @pytest.fixture
 def pipeline(database: Database, embedder_calls: FakeEmbedder) -> Pipeline:
-    return Pipeline(database, embedder_calls)
+    return Pipeline(database, embedder_calls, parse_directly)
 
 
 async def ingest(
@@ -114,7 +114,7 @@ async def test_a_failing_embedder_leaves_the_old_version_whole(
     before, ids = await document(database, tenant), chunk_ids(owner, tenant)
 
     with pytest.raises(UpstreamError):
-        await ingest(Pipeline(database, FakeEmbedder(UpstreamError())), tenant, SECOND)
+        await ingest(Pipeline(database, FakeEmbedder(UpstreamError()), parse_directly), tenant, SECOND)
 
     assert await document(database, tenant) == before
     assert chunk_ids(owner, tenant) == ids

@@ -14,14 +14,14 @@ from rag.store.engine import Database
 from rag.store.jobs import Job, Upload, cancel_job, enqueue, get_job
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId
-from tests.fakes import FakeEmbedder
+from tests.fakes import FakeEmbedder, parse_directly
 
 FIRST = b"# Refunds\n\nA refund takes five days."
 SECOND = b"# Refunds\n\nA refund takes nine days."
 
 
 def worker_of(database: Database, embedder: FakeEmbedder | None = None) -> Worker:
-    return Worker(database, Pipeline(database, embedder or FakeEmbedder()), Metrics(), random.Random(0))
+    return Worker(database, Pipeline(database, embedder or FakeEmbedder(), parse_directly), Metrics(), random.Random(0))
 
 
 async def upload(

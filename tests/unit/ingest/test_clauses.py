@@ -24,7 +24,8 @@ def outline(parsed: Parsed) -> list[tuple[str, str]]:
 
 def test_a_numbered_paragraph_and_what_follows_it_stand_under_their_clause() -> None:
     parsed = parse_markdown(
-        "# Code\n\n## 4 Gifts\n\nIntro.\n\n**4.1** One.\n\nMore.\n\n**4.1.1** Deep.\n\n**4.2** Two:\n\n- a\n\n## 5 End\n\nOut.\n"
+        "# Code\n\n## 4 Gifts\n\nIntro.\n\n**4.1** One.\n\nMore.\n\n**4.1.1** Deep.\n\n"
+        "**4.2** Two:\n\n- a\n\n## 5 End\n\nOut.\n"
     )
 
     assert outline(with_clauses(parsed)) == [
@@ -40,21 +41,21 @@ def test_a_numbered_paragraph_and_what_follows_it_stand_under_their_clause() -> 
 
 def test_articles_and_paragraph_signs_are_clauses_and_a_short_title_goes_with_the_number() -> None:
     parsed = parse_text(
-        "Article 5\n\nText.\n\nArticle 6 Right of access\n\nAll may.\n\n§ 12 It is so.\n\n§ 13 Not so.\n"
+        "THE ACT\n\nArticle 5\n\nText.\n\nArticle 6 Right of access\n\nAll may.\n\n§ 12 It is so.\n\n§ 13 Not so.\n"
     )
 
     assert outline(with_clauses(parsed)) == [
-        ("Article 5", "Text."),
-        ("Article 6 Right of access", "All may."),
-        ("§ 12", "It is so."),
-        ("§ 13", "Not so."),
+        ("THE ACT > Article 5", "Text."),
+        ("THE ACT > Article 6 Right of access", "All may."),
+        ("THE ACT > § 12", "It is so."),
+        ("THE ACT > § 13", "Not so."),
     ]
 
 
 def test_clauses_in_brackets_nest_and_know_the_words_that_introduce_them() -> None:
     parsed = parse_text(
-        "TERMS\n\n4. Payment\n\n4.1 The Customer shall:\n(a) pay as in\n4.2 below;\n(b) do this:\n(i) one; and\n(ii) two;\n"
-        "(c) rest.\n\n4.2 End.\n"
+        "TERMS\n\n4. Payment\n\n4.1 The Customer shall:\n(a) pay as in\n4.2 below;\n(b) do this:\n(i) one; and\n"
+        "(ii) two;\n(c) rest.\n\n4.2 End.\n"
     )
 
     found = with_clauses(parsed)
@@ -81,7 +82,7 @@ def test_clauses_in_brackets_nest_and_know_the_words_that_introduce_them() -> No
 
 
 def test_i_after_h_is_a_letter() -> None:
-    parsed = parse_text("\n\n".join(f"({letter}) item" for letter in "abcdefghij"))
+    parsed = parse_text("\n\n".join(f"({letter}) item;" for letter in "abcdefghij"))
 
     levels = {block.level for block in with_clauses(parsed).blocks if block.kind == "heading"}
 

@@ -33,7 +33,8 @@ def lines(text: str) -> list[str]:
 def test_a_symbol_is_a_block_under_the_path_to_it_with_its_comment_and_decorators() -> None:
     source = (
         '"""Orders."""\n\nimport os\n\n\n# Holds lines.\n@final\nclass Order(Base):\n    """Doc."""\n\n'
-        "    limit = 3\n\n    @property\n    def total(self):\n        a = 1\n\n        return a\n\n    x = 2\n\n\nMAX = 1\n"
+        "    limit = 3\n\n    @property\n    def total(self):\n        a = 1\n\n        return a\n\n"
+        "    x = 2\n\n\nMAX = 1\n"
     )
 
     parsed = read(source, "python")
@@ -62,18 +63,29 @@ SOURCES = {
         "  @Out()\n  c() {\n  }\n}\n\nexport interface I {\n  x: 1;\n}\n\ntype T = string;\n"
     ),
     "tsx": "export function App() {\n  return <p>hi</p>;\n}\n",
-    "go": "package p\n\n// T is.\ntype T struct {\n}\n\nfunc (t *T[K]) Run() {\n}\n\nfunc New() *T {\n}\n\nconst A = 1\n",
-    "java": "package p;\n\n/** A. */\npublic class A {\n  int x;\n\n  /** Runs. */\n  @Override\n  public void run() {\n  }\n}\n",
+    "go": (
+        "package p\n\n// T is.\ntype T struct {\n}\n\nfunc (t *T[K]) Run() {\n}\n\nfunc New() *T {\n}\n\nconst A = 1\n"
+    ),
+    "java": (
+        "package p;\n\n/** A. */\npublic class A {\n  int x;\n\n"
+        "  /** Runs. */\n  @Override\n  public void run() {\n  }\n}\n"
+    ),
     "rust": (
         "use a::b;\n\n/// S.\n#[derive(Debug)]\nstruct S;\n\nimpl<T> Run<T> for a::S<T> {\n    type X = T;\n\n"
         "    /// Runs.\n    fn run() {\n    }\n}\n\nmod m {\n    fn g() {\n    }\n}\n"
     ),
-    "c": "#ifndef A_H\n#define A_H\n\ntypedef struct {\n  int x;\n} point;\n\n/* Adds. */\nint *add(int a) {\n}\n\n#endif\n",
+    "c": (
+        "#ifndef A_H\n#define A_H\n\ntypedef struct {\n  int x;\n} point;\n\n"
+        "/* Adds. */\nint *add(int a) {\n}\n\n#endif\n"
+    ),
     "cpp": (
         "namespace n {\n\ntemplate <class T>\nclass A {\n public:\n  ~A() {\n  }\n};\n\nint& B::get() {\n}\n\n"
         "B::operator bool() {\n}\n\n}  // namespace n\n"
     ),
-    "csharp": "using X;\n\nnamespace N\n{\n  /// C.\n  class C\n  {\n    int P { get; }\n\n    public void Run()\n    {\n    }\n  }\n}\n",
+    "csharp": (
+        "using X;\n\nnamespace N\n{\n  /// C.\n  class C\n  {\n    int P { get; }\n\n"
+        "    public void Run()\n    {\n    }\n  }\n}\n"
+    ),
 }
 PATHS = {
     "python": ["", "f", "", "g"],
@@ -84,7 +96,7 @@ PATHS = {
     "java": ["", "A", "A > run"],
     "rust": ["", "S", "Run for a::S", "Run for a::S > run", "m > g"],
     "c": ["", "point", "add"],
-    "cpp": ["n > A > ~A", "n > B::get", "n > B::operator bool() "],
+    "cpp": ["n > A", "n > A", "n > A > ~A", "n > B::get", "n > B::operator bool()"],
     "csharp": ["", "N > C", "N > C > Run"],
 }
 
