@@ -52,14 +52,17 @@ async def _serve(settings: Settings, port: int, background: Background | None) -
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns Nagle's algorithm off only where the protocol is named; with it, a response takes 40 ms longer
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, port), backlog=BACKLOG, family=_family(host))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
     except (OSError, OverflowError) as exc:
+        listening.close()
         raise SetupError(f"cannot listen on {host}:{port} (RAG_HOST, RAG_PORT or --port): {exc}") from exc
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
+    return listening
 
 
 async def _until_terminated(work: Coroutine[Any, Any, None]) -> None:
