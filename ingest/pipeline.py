@@ -14,7 +14,7 @@ from ingest.blocks import Parsed
 from ingest.limits import Limits
 from ingest.splitter import split
 from rag.analysis import ANALYSER, analyse
-from rag.errors import CallerError, InvalidInput
+from rag.errors import CallerError, InvalidInput, StoreError, StoreUnavailable, UpstreamError
 from rag.protocols import Embedder
 from rag.storable import check_external_id, check_facets
 from rag.store.documents import PreparedDocument, fingerprints, replace_documents
@@ -77,7 +77,7 @@ class Pipeline:
         """One result for each source, in order; the ids are distinct.
 
         *before_write* runs in the writing transaction and may forbid the write.
-        Raises StoreError when the database fails; nothing of the batch is then written.
+        Raises StoreUnavailable when the database is away; nothing of the batch is then written.
         """
         results = {source.external_id: refused for source in sources if (refused := _refused(source))}
         storable_ones = [source for source in sources if source.external_id not in results]
@@ -90,12 +90,27 @@ class Pipeline:
             except CallerError as exc:
                 results[source.external_id] = Result(source.external_id, "failed", code=exc.code, reason=exc.detail)
         documents = await self._embed(split_up)
-        written = bool(documents) and await self._write(tenant_id, documents, before_write)
-        for part in split_up:
-            name = part.source.external_id
-            state, chunks = ("done", len(part.drafts)) if written else ("cancelled", 0)
-            results[name] = Result(name, state, chunks, warnings=part.warnings)
+        stored = await self._store(tenant_id, documents, before_write) if documents else {}
+        warnings = {part.source.external_id: part.warnings for part in split_up}
+        results |= {name: replace(result, warnings=warnings[name]) for name, result in stored.items()}
         return [results[source.external_id] for source in sources]
+
+    async def _store(
+        self, tenant_id: TenantId, documents: Sequence[PreparedDocument], before_write: BeforeWrite | None
+    ) -> dict[str, Result]:
+        """What became of the documents: written together, or one by one when there is one that cannot be."""
+        try:
+            written = await self._write(tenant_id, documents, before_write)
+        except StoreUnavailable:
+            raise
+        except (StoreError, UpstreamError) as exc:
+            if len(documents) == 1:
+                name = documents[0].external_id
+                return {name: Result(name, "failed", code=exc.code, reason=exc.detail)}
+            each = [await self._store(tenant_id, [document], before_write) for document in documents]
+            return {name: result for one in each for name, result in one.items()}
+        state = "done" if written else "cancelled"
+        return {d.external_id: Result(d.external_id, state, len(d.drafts) if written else 0) for d in documents}
 
     async def _write(
         self, tenant_id: TenantId, documents: Sequence[PreparedDocument], before_write: BeforeWrite | None

@@ -27,6 +27,9 @@ CONTENT_TYPES: dict[str, str] = {
     "application/vnd.oai.openapi+json": "json",
     "application/vnd.oai.openapi": "yaml",
     "application/yaml": "yaml",
+    **dict.fromkeys(("text/x-python", "text/x-go", "text/x-java-source", "text/x-rust", "text/x-csharp"), "code"),
+    **dict.fromkeys(("text/javascript", "application/javascript", "application/typescript"), "code"),
+    **dict.fromkeys(("text/x-c", "text/x-c++"), "code"),
 }
 
 SUFFIXES: dict[str, str] = {

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import PurePosixPath
 
 from ingest.blocks import Parsed
+from ingest.clauses import with_clauses
 from ingest.parsers.encodings import decode_text
 from ingest.parsers.markdown import parse_markdown
 from ingest.parsers.text import parse_text
@@ -15,6 +16,8 @@ from rag.errors import InvalidInput, UnsupportedFormat
 from rag.formats import CONTENT_TYPES, SUFFIXES
 
 READABLE_SUFFIXES = frozenset(SUFFIXES)
+
+TEXT_PARSERS: dict[str, Callable[[str], Parsed]] = {"markdown": parse_markdown, "text": parse_text}
 
 # module and function by format: imported when one comes, since some libraries take long to load
 BYTES_PARSERS: dict[str, tuple[str, str]] = {
@@ -33,49 +36,44 @@ BYTES_PARSERS: dict[str, tuple[str, str]] = {
 }
 
 
+# formats of running text, where `4.2.1` in front of a paragraph is a clause and not a version or a value
+WITH_CLAUSES = frozenset({"markdown", "text", "html", "pdf", "docx", "epub"})
+
+
 def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
     """The document in *data*; an explicit content type decides over the suffix of *name*.
 
     Raises UnsupportedFormat for a format that is not read, InvalidInput for one that cannot be.
     """
-    parser = _parser(_format(name, content_type), name)
+    media_type = (content_type or "").partition(";")[0].strip().lower()
+    suffix = PurePosixPath(name).suffix.lower()
+    kind = CONTENT_TYPES.get(media_type) if media_type else SUFFIXES.get(suffix)
+    if kind is None:
+        raise UnsupportedFormat(
+            f"{name} ({media_type or suffix or 'no file extension'}) is not read. "
+            f"Content types read: {', '.join(CONTENT_TYPES)}; file extensions: {', '.join(SUFFIXES)}."
+        )
     try:
-        parsed = parser(data)
+        parsed = _code(data, name, media_type or suffix) if kind == "code" else _parser(kind)(data)
     except InvalidInput as exc:
         raise InvalidInput(f"{name}: {exc.detail}") from exc
     if not parsed.text:  # front matter alone still names what the page is about
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
         raise InvalidInput(f"{name} has no text.")
+    return with_clauses(parsed) if kind in WITH_CLAUSES else parsed
+
+
+def _parser(kind: str) -> Callable[[bytes], Parsed]:
+    if kind in TEXT_PARSERS:
+        return lambda data: TEXT_PARSERS[kind](decode_text(data))
+    module, function = BYTES_PARSERS[kind]
+    parser: Callable[[bytes], Parsed] = getattr(import_module(f"ingest.parsers.{module}"), function)
+    return parser
+
+
+def _code(data: bytes, name: str, language_of: str) -> Parsed:
+    code = import_module("ingest.parsers.code")
+    language = {**code.LANGUAGE_BY_SUFFIX, **code.LANGUAGE_BY_CONTENT_TYPE}[language_of]
+    parsed: Parsed = code.parse_code(decode_text(data), language=language, name=name)
     return parsed
-
-
-def _format(name: str, content_type: str | None) -> str:
-    media_type = (content_type or "").partition(";")[0].strip().lower()
-    suffix = PurePosixPath(name).suffix.lower()
-    found = CONTENT_TYPES.get(media_type) if media_type else SUFFIXES.get(suffix)
-    if found is None:
-        raise UnsupportedFormat(
-            f"{name} ({media_type or suffix or 'no file extension'}) is not read. "
-            f"Content types read: {', '.join(CONTENT_TYPES)}; file extensions: {', '.join(SUFFIXES)}."
-        )
-    return found
-
-
-def _parser(kind: str, name: str) -> Callable[[bytes], Parsed]:
-    if kind in BYTES_PARSERS:
-        module, function = BYTES_PARSERS[kind]
-        parser: Callable[[bytes], Parsed] = getattr(import_module(f"ingest.parsers.{module}"), function)
-        return parser
-    return lambda data: _of_text(kind, name, decode_text(data))
-
-
-def _of_text(kind: str, name: str, text: str) -> Parsed:
-    if kind == "text":
-        return parse_text(text)
-    if kind == "code":
-        code = import_module("ingest.parsers.code")
-        language = code.LANGUAGE_BY_SUFFIX[PurePosixPath(name).suffix.lower()]
-        parsed: Parsed = code.parse_code(text, language=language, name=name)
-        return parsed
-    return parse_markdown(text)

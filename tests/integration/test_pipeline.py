@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import psycopg
 import pytest
@@ -186,3 +188,30 @@ async def test_vectors_go_to_the_chunks_whose_texts_they_are_of(
 
 def _vector(text: str) -> Vectors:
     return np.array(text.strip("[]").split(","), dtype=np.float32)
+
+
+class SilentEmbedder(FakeEmbedder):
+    """Has no vector for texts that say so."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        vectors = await super().embed_documents(texts)
+        vectors[["unspeakable" in text for text in texts]] = 0
+        return vectors
+
+
+async def test_a_document_that_cannot_be_written_holds_up_no_other_of_its_batch(
+    database: Database, tenant: TenantId
+) -> None:
+    texts = {"one.md": b"Parcels go by train.", "two.md": b"This is unspeakable.", "three.md": b"Fees are kept."}
+    sources = [Source(name, text, "text/markdown") for name, text in texts.items()]
+
+    results = await Pipeline(database, SilentEmbedder(), parse_directly).ingest(tenant, sources)
+
+    assert [(r.external_id, r.state, r.code) for r in results] == [
+        ("one.md", "done", ""),
+        ("two.md", "failed", "upstream_error"),
+        ("three.md", "done", ""),
+    ]
+    async with database.tenant(tenant) as tx:
+        stored = await list_documents(tx, frozenset(), after="", limit=10)
+    assert [one.external_id for one in stored] == ["one.md", "three.md"]
