@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from rag.errors import InvalidInput
@@ -27,6 +28,11 @@ def storable(value: object) -> bool:
             return all(map(storable, value))
         case _:
             return True
+
+
+def cleaned(text: str) -> str:
+    """The text with a replacement character for each NUL and lone surrogate: as long as before, so spans hold."""
+    return text if storable(text) else re.sub("[\0\ud800-\udfff]", "\ufffd", text)
 
 
 def check_facets(facets: Mapping[str, object]) -> None:

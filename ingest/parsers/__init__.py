@@ -14,6 +14,7 @@ from ingest.parsers.markdown import parse_markdown
 from ingest.parsers.text import parse_text
 from rag.errors import InvalidInput, UnsupportedFormat
 from rag.formats import CONTENT_TYPES, SUFFIXES
+from rag.storable import cleaned
 
 READABLE_SUFFIXES = frozenset(SUFFIXES)
 
@@ -61,7 +62,23 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
         raise InvalidInput(f"{name} has no text.")
-    return with_clauses(parsed) if kind in WITH_CLAUSES else parsed
+    return _cleaned(with_clauses(parsed) if kind in WITH_CLAUSES else parsed)
+
+
+def _cleaned(parsed: Parsed) -> Parsed:
+    """Without the NUL bytes and lone surrogates that PDF and Office files hold, which no database takes."""
+    facets = parsed.facets
+    metadata = {cleaned(k): cleaned(v) if isinstance(v, str) else v for k, v in facets.metadata.items()}
+    blocks = (
+        replace(block, caption=cleaned(block.caption), rows=tuple(tuple(map(cleaned, row)) for row in block.rows))
+        for block in parsed.blocks
+    )
+    return replace(
+        parsed,
+        text=cleaned(parsed.text),
+        blocks=tuple(blocks),
+        facets=replace(facets, title=cleaned(facets.title), metadata=metadata),
+    )
 
 
 def _parser(kind: str) -> Callable[[bytes], Parsed]:

@@ -35,3 +35,12 @@ def test_clauses_of_a_policy_stand_in_headings_and_those_of_code_do_not() -> Non
     headings = [parse(policy, name=name) for name in ("a.md", "a.txt")]
 
     assert all([p.of(b) for b in p.blocks if b.kind == "heading" and b.level >= 7] for p in headings)
+
+
+def test_what_no_database_takes_is_replaced_and_every_span_holds() -> None:
+    notebook = r'{"cells": [{"cell_type": "code", "source": "x = 1 \ud800 y", "outputs": []}], "metadata": {}}'
+
+    parsed = parse(notebook.encode(), name="a.ipynb")
+
+    assert "x = 1 \ufffd y" in parsed.text
+    assert all(parsed.of(block) for block in parsed.blocks)
