@@ -119,7 +119,8 @@ def _report(results: Sequence[Result], seconds: float, *, as_json: bool) -> None
         for warning in result.warnings:
             sys.stderr.write(f"warning: {result.external_id}: {warning}\n")
     for failure in failures:
-        sys.stderr.write(f"failed: {failure.external_id}: {failure.reason} ({failure.code})\n")
+        reason = failure.reason.removeprefix(f"{failure.external_id}: ")  # it names the document itself, for jobs
+        sys.stderr.write(f"failed: {failure.external_id}: {reason} ({failure.code})\n")
     if as_json:
         listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
         sys.stdout.write(json.dumps({**summary, "failures": listed}) + "\n")
