@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from ingest.blocks import Parsed, TextBuilder
 from ingest.cuts import COLONS, SENTENCE_MARKS
-from ingest.tables import caption_of
+from ingest.tables import caption_of, introduction_of
 
 CLAUSE_LEVEL = 7  # below the headings of every format, so that each of them ends a clause
 BRACKET_LEVEL = 15  # below `1.2.3.4.5.6`
@@ -117,7 +117,7 @@ class _Rebuilding:
                 del self._introductions[inner]
         else:
             before = self._document.last_paragraph()
-            self._introductions[clause.form] = caption_of(before) if before.endswith(COLONS) else ""
+            self._introductions[clause.form] = introduction_of(before)
         return BRACKET_LEVEL + [*self._introductions].index(clause.form), self._introductions[clause.form]
 
 

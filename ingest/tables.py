@@ -24,6 +24,11 @@ def caption_of(paragraph: str) -> str:
     return paragraph if named or lone_line else ""
 
 
+def introduction_of(paragraph: str) -> str:
+    """*paragraph* if it introduces the list or clause right after it, else an empty text."""
+    return caption_of(paragraph) if paragraph.endswith(COLONS) else ""
+
+
 def extra_cells(line: str, columns: int) -> list[str]:
     """The raw cells of a source row beyond its header's *columns*, which the Markdown parser drops."""
     cells = escapedSplit(line.lstrip(" \t>").rstrip())

@@ -176,7 +176,7 @@ def test_no_name_is_a_drawer_for_anything() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=place)
 def test_nothing_is_left_undone(path: Path) -> None:
-    assert re.findall(r"\b(?:TODO|FIXME|raise NotImplementedError)\b", path.read_text(encoding="utf-8")) == []
+    assert re.findall(r"\b(?:TODO|FIXME|NotImplementedError)\b", path.read_text(encoding="utf-8")) == []
 
 
 def test_every_module_postpones_its_annotations() -> None:

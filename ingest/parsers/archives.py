@@ -16,7 +16,6 @@ RATIO_FLOOR_BYTES = 1024 * 1024  # a smaller file of blanks may well shrink more
 # what zipfile lets through for damaged members: bad headers, unknown methods, passwords, broken streams
 DAMAGE = (
     zipfile.BadZipFile,
-    NotImplementedError,
     RuntimeError,
     EOFError,
     OSError,

@@ -11,14 +11,13 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from ingest.blocks import Parsed, TextBuilder
-from ingest.cuts import COLONS
 from ingest.parsers.docx_numbering import Numbering, read_numbering
 from ingest.parsers.docx_styles import Styles
 from ingest.parsers.docx_tables import cell_rows, cells_of, is_layout, rows_of
 from ingest.parsers.docx_text import COMMENT, NOTES, WRAPPERS, TextRun, chosen, read_text
 from ingest.parsers.office import read_facets, read_office
 from ingest.spanned import add_spanned
-from ingest.tables import caption_of
+from ingest.tables import introduction_of
 from rag.errors import InvalidInput
 from rag.values import Facets
 
@@ -115,8 +114,7 @@ class _Reader:
         return run.text, self._numbering.mark(style.number_id, style.list_level) if run.text and style.number_id else ""
 
     def _end_items(self) -> None:
-        introduction = self._document.last_paragraph()
-        caption = caption_of(introduction) if introduction.endswith(COLONS) else ""
+        caption = introduction_of(self._document.last_paragraph())
         self._document.add("list", "\n".join(self._items).lstrip(" "), caption=caption)
         self._items = []
 

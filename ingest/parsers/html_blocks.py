@@ -8,11 +8,11 @@ from collections.abc import Callable
 from selectolax.lexbor import LexborNode as Node
 
 from ingest.blocks import Parsed, TextBuilder
-from ingest.cuts import COLONS, QUESTION_MARKS
+from ingest.cuts import QUESTION_MARKS
 from ingest.parsers.html_tree import Event, is_inline, shown_text, walk
 from ingest.parsers.numerals import numeral
 from ingest.spanned import Cell, add_spanned
-from ingest.tables import caption_of
+from ingest.tables import introduction_of
 from rag.values import Facets
 
 HEADING = re.compile(r"h[1-6]")
@@ -130,8 +130,7 @@ class HtmlReader:
         return "  " * min(len(self._lists) + levels, MAX_INDENT)
 
     def _end_items(self) -> None:
-        introduction = self._document.last_paragraph()
-        caption = caption_of(introduction) if introduction.endswith(COLONS) else ""
+        caption = introduction_of(self._document.last_paragraph())
         self._document.add("list", "\n".join(self._items).lstrip(" "), caption=caption)
         self._items = []
 

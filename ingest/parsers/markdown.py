@@ -10,12 +10,12 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ingest.blocks import Parsed, TextBuilder
-from ingest.cuts import COLONS, QUESTION_MARKS
+from ingest.cuts import QUESTION_MARKS
 from ingest.parsers.front_matter import read_front_matter
 from ingest.parsers.html_text import COMMENT, html_text, tags_replaced
 from ingest.parsers.markdown_rules import add_rules, beside_citations
 from ingest.parsers.text import parse_text
-from ingest.tables import Row, caption_of, extra_cells, labelled_rows, row_line
+from ingest.tables import Row, caption_of, extra_cells, introduction_of, labelled_rows, row_line
 from rag.values import Facets
 
 MAX_NESTING = 40  # the parser drops what is deeper, so such a document is read as plain text instead
@@ -147,8 +147,7 @@ class _Reader:
         return "  " * (len(self._lists) + levels)
 
     def _end_items(self) -> None:
-        introduction = self._document.last_paragraph()
-        caption = caption_of(introduction) if introduction.endswith(COLONS) else ""
+        caption = introduction_of(self._document.last_paragraph())
         self._document.add("list", "\n".join(self._items).lstrip(" "), caption=caption)
         self._items = []
 

@@ -15,6 +15,7 @@ depends_on = None
 PARTITIONS = 8
 PARTITIONED = ("chunks", "embeddings")
 TABLES = ("tenants", "keys", "documents", "chunks", "embeddings", "postings", "jobs", "job_queue")
+# The sub-select is evaluated once a statement; unset or emptied, it is NULL and no row matches.
 POLICY = "tenant_id = (SELECT NULLIF(current_setting('app.tenant_id', true), '')::uuid)"
 PROBE_TENANT = "00000000-0000-4000-8000-000000000000"
 

@@ -1,7 +1,7 @@
 """The tables: SQLAlchemy Core, the one source that migrations are checked against.
 
 Every table has the tenant first in its primary key and in every unique index, so that rows can be spread by tenant,
-and each is under forced row-level security (see `POLICY`).
+and each is under forced row-level security (the policy is in migrations/).
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ PARTITIONS = 8  # of chunks and embeddings, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
 PROBE_TENANT = "00000000-0000-4000-8000-000000000000"  # its one row is looked for at start, without a tenant
-
-# The sub-select is evaluated once a statement; unset or emptied, it is NULL and no row matches.
-POLICY = "tenant_id = (SELECT NULLIF(current_setting('app.tenant_id', true), '')::uuid)"
 
 metadata = MetaData(
     naming_convention={

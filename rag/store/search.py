@@ -31,6 +31,7 @@ _CHUNK = (
     *(_C.char_start, _C.char_end, _C.section_start, _C.section_end),
 )
 _LIMIT = bindparam("limit", type_=Integer)
+_WANTED = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
 _THIS_TENANT = bindparam("tenant_id", type_=_C.tenant_id.type)
 
 
@@ -190,15 +191,13 @@ def _live(condition: ColumnElement[bool]) -> Select[Any]:
 
 
 def _load(condition: ColumnElement[bool]) -> Select[Any]:
-    wanted = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
     query = select(*_CHUNK).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_C.tenant_id == _THIS_TENANT, wanted, condition)
+    return query.where(_C.tenant_id == _THIS_TENANT, _WANTED, condition)
 
 
 def _exist(condition: ColumnElement[bool]) -> Select[Any]:
-    wanted = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
     query = select(_C.chunk_id).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_C.tenant_id == _THIS_TENANT, wanted, condition)
+    return query.where(_C.tenant_id == _THIS_TENANT, _WANTED, condition)
 
 
 def _spans(condition: ColumnElement[bool]) -> Select[Any]:
