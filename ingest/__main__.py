@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from ingest.pipeline import Pipeline, Result, Source
+from ingest.pipeline import Pipeline
+from ingest.report import bar, report
+from ingest.run import Run
 from ingest.sandbox import Sandbox
-from ingest.sources import Found, find_files, find_rows, load, other_kinds, refuse_repeated
-from rag.inference.opening import open_embedder
+from ingest.sources import Found, find_files, find_rows, other_kinds
+from ingest.worker import Worker
+from rag.inference.opening import open_embedders
 from rag.settings import Settings, load_settings
-from rag.store.compaction import compact_if_due
 from rag.store.engine import Database
 from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
+from rag.telemetry import Metrics
 from rag.values import TenantId
 
-BATCH_DOCUMENTS = 32  # written in one transaction: few posting blocks, a bar that moves, little to repeat
-BATCH_BYTES = 512 * 1024
+FOLDER = "default"  # of a tenant that is fed from one directory
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,6 +39,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files and folders")
     parser.add_argument("--tenant", required=True, help="the tenant's name")
     parser.add_argument("--jsonl", action="store_true", help="the files are JSONL with _id, title, text[, metadata]")
+    parser.add_argument(
+        "--keep-history", action="store_true", help="keep the versions before, for questions as of then"
+    )
+    parser.add_argument("--no-wait", action="store_true", help="put them into the queue for `rag worker`, and end")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON line")
     return parser
 
@@ -49,87 +53,41 @@ async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
     if not arguments.jsonl and (skipped := other_kinds(arguments.paths)):
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in sorted(skipped.items()))
         sys.stderr.write(f"not read: {kinds}\n")
-    results: list[Result] = []
-    try:
-        async with open_store(settings) as database:
-            tenant = await find_tenant(database, arguments.tenant)
-            embedder = await asyncio.to_thread(open_embedder, settings)
-            async with Sandbox() as sandbox:
-                pipeline = Pipeline(database, embedder, sandbox.parse)
-                await _ingest(database, pipeline, tenant, found=found, results=results)
-    finally:  # what is stored is stored, whatever ended the run
-        if results:
-            _report(results, time.perf_counter() - started, as_json=arguments.json)
-    return int(any(result.state == "failed" for result in results))
+    async with open_store(settings) as database:
+        tenant = await find_tenant(database, arguments.tenant)
+        run = Run(database, tenant, folder=FOLDER, keep_history=arguments.keep_history)
+        try:
+            if arguments.no_wait:
+                await run.enqueue(found)
+            else:
+                await _work(run, found, settings)
+        finally:  # what is stored is stored, whatever ended the run
+            failed = await report(run, time.perf_counter() - started, as_json=arguments.json)
+    return int(failed)
 
 
-async def _ingest(
-    database: Database, pipeline: Pipeline, tenant: TenantId, *, found: Sequence[Found], results: list[Result]
-) -> None:
-    seen: set[str] = set()
-    with _progress() as progress:
-        task = progress.add_task("ingesting", total=len(found))
-        for batch in _batches(found):
-            loaded = [refuse_repeated(load(item), seen) for item in batch]
-            sources = [item for item in loaded if isinstance(item, Source)]
-            results += [item for item in loaded if isinstance(item, Result)]
-            results += await pipeline.ingest(tenant, sources)
-            progress.advance(task, len(batch))
-    async with database.tenant(tenant) as tx:
-        await compact_if_due(tx)
+async def _work(run: Run, found: Iterable[Found], settings: Settings) -> None:
+    with bar() as show:
+        async with _worker(run.database, run.tenant, settings):
+            enqueuing = asyncio.create_task(run.enqueue(found))
+            try:
+                await run.follow(enqueuing, show)
+            finally:
+                enqueuing.cancel()
+            await enqueuing
 
 
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
-
-
-def _batches(found: Sequence[Found]) -> Iterator[list[Found]]:
-    batch: list[Found] = []
-    size = 0
-    for item in found:
-        batch.append(item)
-        size += len(item.line) if item.row is not None else _size(item.path)
-        if len(batch) == BATCH_DOCUMENTS or size > BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # reading it will say so
-        return 0
-
-
-def _report(results: Sequence[Result], seconds: float, *, as_json: bool) -> None:
-    failures = [r for r in results if r.state == "failed"]
-    summary = {
-        "files": len(results),
-        "done": sum(r.state == "done" for r in results),
-        "failed": len(failures),
-        "unchanged": sum(r.state == "unchanged" for r in results),
-        "chunks": sum(r.chunks for r in results),
-        "seconds": round(seconds, 2),
-    }
-    for result in results:
-        for warning in result.warnings:
-            sys.stderr.write(f"warning: {result.external_id}: {warning}\n")
-    for failure in failures:
-        reason = failure.reason.removeprefix(f"{failure.external_id}: ")  # it names the document itself, for jobs
-        sys.stderr.write(f"failed: {failure.external_id}: {reason} ({failure.code})\n")
-    if as_json:
-        listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
-        sys.stdout.write(json.dumps({**summary, "failures": listed}) + "\n")
-    else:
-        sys.stdout.write(
-            "{files} documents: {done} ingested, {unchanged} unchanged, {failed} failed; "
-            "{chunks} chunks in {seconds} s\n".format(**summary)
-        )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+@asynccontextmanager
+async def _worker(database: Database, tenant: TenantId, settings: Settings) -> AsyncIterator[None]:
+    """A worker for the tenant's jobs, as long as the block runs."""
+    embedders = await asyncio.to_thread(open_embedders, settings)
+    async with Sandbox() as sandbox:
+        pipeline = Pipeline(database, embedders, sandbox.parse)
+        worker = Worker(database, pipeline, Metrics(), random.Random(), only=tenant)  # noqa: S311 - jitter
+        working = asyncio.create_task(worker.run())
+        try:
+            yield
+        finally:
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working

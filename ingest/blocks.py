@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -41,6 +44,21 @@ class Parsed:
         top = next((block for block in headings if block.level == 1), None)
         first = top or next(iter(headings), None)
         return self.of(first) if first else ""
+
+
+def deflated(blocks: Sequence[Block]) -> bytes:
+    """Blocks as they are stored beside the text: JSON, deflated."""
+    fields = [[b.kind, b.start, b.end, b.level, b.caption, b.rows] for b in blocks]
+    return zlib.compress(json.dumps(fields).encode())
+
+
+def inflated(stored: bytes) -> tuple[Block, ...]:
+    """The blocks that were stored."""
+    fields = json.loads(zlib.decompress(stored))
+    return tuple(
+        Block(kind, start, end, level, caption, tuple(map(tuple, rows)))
+        for kind, start, end, level, caption, rows in fields
+    )
 
 
 @dataclass(slots=True)

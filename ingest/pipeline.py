@@ -6,22 +6,28 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from ingest.blocks import Parsed
+from ingest.blocks import Parsed, deflated
+from ingest.embedding import Embedded, embed
 from ingest.limits import Limits
 from ingest.splitter import split
 from rag.analysis import ANALYSER, analyse
-from rag.errors import CallerError, InvalidInput, StoreError, StoreUnavailable, UpstreamError
+from rag.errors import CallerError, IndexMismatch, InvalidInput, StoreError, StoreUnavailable, UpstreamError
 from rag.protocols import Embedder
 from rag.storable import check_external_id, check_facets
-from rag.store.documents import PreparedDocument, fingerprints, replace_documents
+from rag.store.documents import fingerprints
 from rag.store.engine import Database, TenantTx
-from rag.values import Draft, Facets, TenantId, document_id
+from rag.store.indexes import IndexState, check_recipe, index_state
+from rag.store.queue import Progress
+from rag.store.writing import PreparedDocument, known_vectors, replace_documents
+from rag.values import Draft, Facets, Recipe, TenantId, content_id, document_id
 
-CHUNKER = "structure-2"  # change it with the parsers and the splitter: what is stored is then written anew
+CHUNKER = "structure-3"  # change it with the splitter: an index holds chunks of one kind
+PARSERS = "3"  # change it with the parsers: the same file is then written anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,13 @@ class Source:
     data: bytes
     content_type: str | None = None
     facets: Mapping[str, object] = field(default_factory=dict)
+    folder: str | None = None
+    keep_history: bool = False
+
+    def fingerprint(self) -> bytes:
+        """A hash of all that decides what is stored: new parsers write anew, the same content does not."""
+        stated = json.dumps([self.content_type, dict(self.facets), self.folder], sort_keys=True, default=str)
+        return hashlib.sha256(f"{PARSERS}\n{stated}\n".encode() + self.data).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,122 +60,217 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class Cut:
+    """A document cut into chunks, with the terms of each."""
+
     source: Source
-    fingerprint: bytes
     facets: Facets
-    text: str
+    parsed: Parsed
     drafts: Sequence[Draft]
     terms: Sequence[Sequence[str]]
-    warnings: tuple[str, ...]
 
 
 Parse = Callable[[bytes, str, str | None], Awaitable[Parsed]]
-BeforeWrite = Callable[[TenantTx, Sequence[PreparedDocument]], Awaitable[bool]]
+BeforeWrite = Callable[[TenantTx, Sequence[PreparedDocument]], Awaitable[AbstractSet[str]]]
+Watch = Callable[[Mapping[str, Progress]], Awaitable[AbstractSet[str]]]
+
+
+async def all_written(_: TenantTx, documents: Sequence[PreparedDocument]) -> AbstractSet[str]:
+    """Every id."""
+    return {document.external_id for document in documents}
+
+
+async def unwatched(progress: Mapping[str, Progress]) -> AbstractSet[str]:
+    """Every id: nobody watches, nobody gives up."""
+    return progress.keys()
 
 
 class Pipeline:
     """Takes sources in batches; one that cannot be read is reported and holds up no other."""
 
-    def __init__(self, database: Database, embedder: Embedder, parse: Parse) -> None:
-        """Write to *database* with the vectors of *embedder* what *parse* makes of bytes, name and content type."""
+    def __init__(self, database: Database, embedders: Mapping[str, Embedder], parse: Parse) -> None:
+        """Write to *database* what *parse* makes of bytes, name and content type.
+
+        A tenant's vectors come from that one of *embedders*, by name, that made its index; the first makes new ones.
+        """
         self._database = database
-        self._embedder = embedder
+        self._embedders = embedders
         self._parse = parse
-        self._limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
 
     async def ingest(
-        self, tenant_id: TenantId, sources: Sequence[Source], *, before_write: BeforeWrite | None = None
+        self,
+        tenant_id: TenantId,
+        sources: Sequence[Source],
+        *,
+        before_write: BeforeWrite = all_written,
+        watch: Watch = unwatched,
     ) -> list[Result]:
         """One result for each source, in order; the ids are distinct.
 
-        *before_write* runs in the writing transaction and may forbid the write.
-        Raises StoreUnavailable when the database is away; nothing of the batch is then written.
+        *before_write* runs in the writing transaction and says which documents are written; *watch* is told how far
+        each is, and says which of them are still wanted. Raises StoreUnavailable when the database is away,
+        UpstreamError when the embedder fails; nothing of the batch is then written.
         """
-        results = {source.external_id: refused for source in sources if (refused := _refused(source))}
-        storable_ones = [source for source in sources if source.external_id not in results]
-        changed = await self._changed(tenant_id, storable_ones, results)
-        split_up: list[_Split] = []
-        for source, fingerprint in changed:
+        results = {source.external_id: failed for source in sources if (failed := refused(source))}
+        async with self._database.tenant(tenant_id) as tx:
+            state = await index_state(tx)
+            changed = await changed_sources(tx, [s for s in sources if s.external_id not in results])
+        recipe = self._recipe(state)
+        same = {source.external_id for source in sources} - results.keys() - {s.external_id for s in changed}
+        results |= {name: Result(name, "unchanged") for name in same}
+        parts = await self._cut_all(changed, self._embedders[recipe.embedder], results=results, watch=watch)
+        documents = await self._embed(tenant_id, parts, recipe=recipe, generation=state.generation, watch=watch)
+        results |= {d.external_id: _unembedded(d) for d in documents if d.drafts and not d.chunk_count}
+        documents = [document for document in documents if document.external_id not in results]
+        await watch({document.external_id: _progress("writing", document) for document in documents})
+        results |= await self._store(tenant_id, documents, recipe=recipe, before_write=before_write)
+        return [results.get(s.external_id, Result(s.external_id, "cancelled")) for s in sources]
+
+    def _recipe(self, state: IndexState) -> Recipe:
+        """What the tenant's chunks are made with.
+
+        Raises IndexMismatch when that is not what this process can make.
+        """
+        ours = Recipe(next(iter(self._embedders)), ANALYSER, CHUNKER)
+        if state.recipe is None:
+            return ours
+        if state.recipe.embedder not in self._embedders:
+            raise IndexMismatch(
+                f"the tenant's index was made with embedder {state.recipe.embedder}, and here is only"
+                f" {', '.join(self._embedders)}; name it in RAG_EMBEDDER, or run `rag reindex`"
+            )
+        check_recipe(state.recipe, replace(ours, embedder=state.recipe.embedder))
+        return state.recipe
+
+    async def _cut_all(
+        self, sources: Sequence[Source], embedder: Embedder, *, results: dict[str, Result], watch: Watch
+    ) -> list[Cut]:
+        """The sources in chunks; those that cannot be read go to *results*."""
+        parts: list[Cut] = []
+        for source in sources:
+            if source.external_id not in await watch({source.external_id: Progress("parsing")}):
+                continue
             try:
                 parsed = await self._parse(source.data, source.external_id, source.content_type)
-                split_up.append(await asyncio.to_thread(self._split, source, fingerprint, parsed))
+                parts.append(await asyncio.to_thread(cut, source, parsed, embedder))
             except CallerError as exc:
                 results[source.external_id] = Result(source.external_id, "failed", code=exc.code, reason=exc.detail)
-        documents = await self._embed(split_up)
-        stored = await self._store(tenant_id, documents, before_write) if documents else {}
-        warnings = {part.source.external_id: part.warnings for part in split_up}
-        results |= {name: replace(result, warnings=warnings[name]) for name, result in stored.items()}
-        return [results[source.external_id] for source in sources]
+        return parts
+
+    async def _embed(
+        self, tenant_id: TenantId, parts: Sequence[Cut], *, recipe: Recipe, generation: int, watch: Watch
+    ) -> list[PreparedDocument]:
+        """The documents that are still wanted, with the vectors of their chunks."""
+        texts = {content_id(draft.indexed): draft.indexed for part in parts for draft in part.drafts}
+        async with self._database.tenant(tenant_id) as tx:
+            vectors: Embedded = {**await known_vectors(tx, list(texts), generation=generation)}
+        parts = await _wanted(parts, vectors, watch)
+        missing = {content: text for content, text in texts.items() if content not in vectors}
+        async for some in embed(self._embedders[recipe.embedder], missing):
+            vectors |= some
+            parts = await _wanted(parts, vectors, watch)
+            if not parts:
+                break
+        return [prepared(part, vectors) for part in parts]
 
     async def _store(
-        self, tenant_id: TenantId, documents: Sequence[PreparedDocument], before_write: BeforeWrite | None
+        self, tenant_id: TenantId, documents: Sequence[PreparedDocument], *, recipe: Recipe, before_write: BeforeWrite
     ) -> dict[str, Result]:
         """What became of the documents: written together, or one by one when there is one that cannot be."""
+        if not documents:
+            return {}
         try:
-            written = await self._write(tenant_id, documents, before_write)
-        except StoreUnavailable:
+            written = await self._write(tenant_id, documents, recipe=recipe, before_write=before_write)
+        except (StoreUnavailable, IndexMismatch):
             raise
         except (StoreError, UpstreamError) as exc:
             if len(documents) == 1:
                 name = documents[0].external_id
                 return {name: Result(name, "failed", code=exc.code, reason=exc.detail)}
-            each = [await self._store(tenant_id, [document], before_write) for document in documents]
+            each = [await self._store(tenant_id, [d], recipe=recipe, before_write=before_write) for d in documents]
             return {name: result for one in each for name, result in one.items()}
-        state = "done" if written else "cancelled"
-        return {d.external_id: Result(d.external_id, state, len(d.drafts) if written else 0) for d in documents}
+        return {
+            d.external_id: Result(d.external_id, "done", d.chunk_count, warnings=d.warnings)
+            for d in documents
+            if d.external_id in written
+        }
 
     async def _write(
-        self, tenant_id: TenantId, documents: Sequence[PreparedDocument], before_write: BeforeWrite | None
-    ) -> bool:
+        self, tenant_id: TenantId, documents: Sequence[PreparedDocument], *, recipe: Recipe, before_write: BeforeWrite
+    ) -> AbstractSet[str]:
         async with self._database.tenant(tenant_id) as tx:
-            if before_write is not None and not await before_write(tx, documents):
-                return False
-            await replace_documents(tx, documents)
-        return True
-
-    async def _changed(
-        self, tenant_id: TenantId, sources: Sequence[Source], results: dict[str, Result]
-    ) -> list[tuple[Source, bytes]]:
-        """The sources that are not stored as they are, with their fingerprints; the others go to *results*."""
-        ids = {source.external_id: document_id(tenant_id, source.external_id) for source in sources}
-        async with self._database.tenant(tenant_id) as tx:
-            stored = await fingerprints(tx, list(ids.values()))
-        fresh = [(source, self._fingerprint(source)) for source in sources]
-        changed = [(s, f) for s, f in fresh if stored.get(ids[s.external_id]) != f]
-        same = ids.keys() - {source.external_id for source, _ in changed}
-        results |= {name: Result(name, "unchanged") for name in same}
-        return changed
-
-    def _fingerprint(self, source: Source) -> bytes:
-        """A hash of all that decides what is stored: a new chunker writes anew, the same content does not."""
-        stated = json.dumps([source.content_type, dict(source.facets)], sort_keys=True, default=str)
-        made_by = f"{CHUNKER} {ANALYSER} {self._embedder.name}"
-        return hashlib.sha256(f"{made_by}\n{stated}\n".encode() + source.data).digest()
-
-    def _split(self, source: Source, fingerprint: bytes, parsed: Parsed) -> _Split:
-        facets = replace(parsed.facets, **source.facets)  # type: ignore[arg-type]  # fields of Facets, checked at the door
-        check_facets(asdict(facets))
-        parsed = replace(parsed, facets=facets)
-        drafts = split(parsed, count_tokens=self._embedder.count_tokens, limits=self._limits)
-        terms = [analyse(draft.indexed, facets.lang) for draft in drafts]
-        return _Split(source, fingerprint, facets, parsed.text, drafts, terms, parsed.warnings)
-
-    async def _embed(self, documents: Sequence[_Split]) -> list[PreparedDocument]:
-        texts = [draft.indexed for document in documents for draft in document.drafts]
-        # the longest first, so that no thread is left alone with one at the end
-        order = sorted(range(len(texts)), key=lambda n: -len(texts[n]))
-        sorted_vectors = await self._embedder.embed_documents([texts[n] for n in order])
-        vectors = np.empty_like(sorted_vectors)
-        vectors[order] = sorted_vectors
-        ends = np.cumsum([len(document.drafts) for document in documents])
-        return [
-            PreparedDocument(d.source.external_id, d.facets, d.fingerprint, d.text, d.drafts, rows, d.terms)
-            for d, rows in zip(documents, np.split(vectors, ends[:-1]) if documents else [], strict=True)
-        ]
+            allowed = await before_write(tx, documents)
+            if wanted := [document for document in documents if document.external_id in allowed]:
+                await replace_documents(tx, wanted, recipe)
+        return allowed
 
 
-def _refused(source: Source) -> Result | None:
+async def changed_sources(tx: TenantTx, sources: Sequence[Source]) -> list[Source]:
+    """Those of *sources* that are not stored as they are."""
+    ids = {source.external_id: document_id(tx.tenant_id, source.external_id) for source in sources}
+    stored = await fingerprints(tx, list(ids.values()))
+    return [source for source in sources if stored.get(ids[source.external_id]) != source.fingerprint()]
+
+
+def cut(source: Source, parsed: Parsed, embedder: Embedder) -> Cut:
+    """The document in chunks that *embedder* can read whole.
+
+    Raises InvalidInput for facets that cannot be stored.
+    """
+    facets = replace(parsed.facets, **source.facets)  # type: ignore[arg-type]  # fields of Facets, checked at the door
+    check_facets(asdict(facets))
+    parsed = replace(parsed, facets=facets)
+    limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
+    drafts = split(parsed, count_tokens=embedder.count_tokens, limits=limits)
+    return Cut(source, facets, parsed, drafts, [analyse(draft.indexed, facets.lang) for draft in drafts])
+
+
+def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:
+    """The document with the vectors of its chunks; those that have none are quarantined with the reason."""
+    found = [vectors[content_id(draft.indexed)] for draft in part.drafts]
+    refused = {n: reason for n, reason in enumerate(found) if isinstance(reason, str)}
+    blank = np.zeros(next((len(v) for v in vectors.values() if not isinstance(v, str)), 1), np.float32)
+    rows = [blank if isinstance(vector, str) else vector for vector in found]
+    warnings = (
+        f"the chunk at {part.drafts[n].start}-{part.drafts[n].end} has no vector, only words: {reason}"
+        for n, reason in refused.items()
+    )
+    return PreparedDocument(
+        part.source.external_id,
+        part.facets,
+        part.source.fingerprint(),
+        part.parsed.text,
+        part.drafts,
+        np.stack(rows) if rows else np.zeros((0, len(blank)), np.float32),
+        part.terms,
+        deflated(part.parsed.blocks),
+        quarantined=refused,
+        warnings=(*part.parsed.warnings, *warnings),
+        folder=part.source.folder,
+        keep_history=part.source.keep_history,
+    )
+
+
+async def _wanted(parts: Sequence[Cut], vectors: Embedded, watch: Watch) -> list[Cut]:
+    contents = {part.source.external_id: [content_id(draft.indexed) for draft in part.drafts] for part in parts}
+    progress = {
+        name: Progress("embedding", sum(content in vectors for content in of_one), len(of_one))
+        for name, of_one in contents.items()
+    }
+    alive = await watch(progress)
+    return [part for part in parts if part.source.external_id in alive]
+
+
+def _progress(stage: str, document: PreparedDocument) -> Progress:
+    return Progress(stage, len(document.drafts), len(document.drafts))
+
+
+def _unembedded(document: PreparedDocument) -> Result:
+    reason = f"the embedder refused every chunk: {next(iter(document.quarantined.values()))}"
+    return Result(document.external_id, "failed", code=InvalidInput.code, reason=reason)
+
+
+def refused(source: Source) -> Result | None:
     """The failure of a source whose id or facets the database could not hold."""
     try:
         check_external_id(source.external_id)

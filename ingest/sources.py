@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.parsers import READABLE_SUFFIXES
 from ingest.pipeline import Result, Source
-from rag.errors import InvalidInput
+from rag.errors import InvalidInput, TooLarge
 
+MAX_FILE_BYTES = 256 * 2**20  # read whole, and kept in the queue until it is ingested
 _MARKDOWN = re.compile(r"\A---\n.+?\n---\n|(?:\A|\n\n)#{1,6} \S[^\n]*\n\n", re.DOTALL)
 
 
@@ -24,6 +25,15 @@ class Found:
     path: Path
     row: int | None = None
     line: bytes = b""
+
+    def size_bytes(self) -> int:
+        """The size of what will be read, 0 when it cannot be told: reading it will say so."""
+        if self.row is not None:
+            return len(self.line)
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
 
 
 def other_kinds(paths: Sequence[Path]) -> Counter[str]:
@@ -52,16 +62,23 @@ def find_files(paths: Sequence[Path]) -> list[Found]:
     return found
 
 
-def find_rows(paths: Sequence[Path]) -> list[Found]:
-    """Every row of JSONL files with `_id`, `title`, `text` and perhaps `metadata`; blank lines are skipped."""
-    found: list[Found] = []
+def find_rows(paths: Sequence[Path]) -> Iterator[Found]:
+    """Every row of JSONL files with `_id`, `title`, `text` and perhaps `metadata`; blank lines are skipped.
+
+    Raises InvalidInput, before the first row, for a file that cannot be opened.
+    """
     for path in paths:
         try:
-            with path.open("rb") as lines:
-                found += [Found(f"{path.name}:{n}", path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
+            path.open("rb").close()
         except OSError as exc:
             raise InvalidInput(f"{path} cannot be read as JSONL: {exc}") from exc
-    return found
+    return _rows(paths)
+
+
+def _rows(paths: Sequence[Path]) -> Iterator[Found]:
+    for path in paths:
+        with path.open("rb") as lines:
+            yield from (Found(f"{path.name}:{n}", path, n, line) for n, line in enumerate(lines, 1) if line.strip())
 
 
 def load(found: Found) -> Source | Result:
@@ -69,6 +86,9 @@ def load(found: Found) -> Source | Result:
     try:
         if found.row is not None:
             return _row(found)
+        if found.size_bytes() > MAX_FILE_BYTES:
+            reason = f"over {MAX_FILE_BYTES // 2**20} MB; split it"
+            return Result(found.external_id, "failed", code=TooLarge.code, reason=reason)
         return Source(found.external_id, found.path.read_bytes())
     except (OSError, InvalidInput) as exc:
         return Result(found.external_id, "failed", code="unreadable", reason=str(exc))

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rag.errors import InvalidInput, RagError
@@ -112,10 +112,10 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 
 async def _beside(services: Services) -> None:
-    await _work(services.database, services.embedder, services.metrics)
+    await _work(services.database, services.embedders, services.metrics)
 
 
-async def _work(database: Database, embedder: Embedder, metrics: Metrics) -> None:
+async def _work(database: Database, embedders: Mapping[str, Embedder], metrics: Metrics) -> None:
     import random  # noqa: PLC0415
 
     from ingest.pipeline import Pipeline  # noqa: PLC0415 - a door
@@ -123,12 +123,12 @@ async def _work(database: Database, embedder: Embedder, metrics: Metrics) -> Non
     from ingest.worker import Worker  # noqa: PLC0415
 
     async with Sandbox() as sandbox:
-        pipeline = Pipeline(database, embedder, sandbox.parse)
+        pipeline = Pipeline(database, embedders, sandbox.parse)
         await Worker(database, pipeline, metrics, random.Random()).run()  # noqa: S311 - jitter
 
 
 def _worker(_: argparse.Namespace) -> None:
-    from rag.inference.opening import open_embedder  # noqa: PLC0415
+    from rag.inference.opening import open_embedders  # noqa: PLC0415
     from rag.serving import until_terminated  # noqa: PLC0415
     from rag.store.opening import open_store  # noqa: PLC0415
     from rag.telemetry import Metrics, configure_logging  # noqa: PLC0415
@@ -136,9 +136,9 @@ def _worker(_: argparse.Namespace) -> None:
     async def work() -> None:
         settings = _settings()
         configure_logging(settings.log_level)
-        embedder = await asyncio.to_thread(open_embedder, settings)
+        embedders = await asyncio.to_thread(open_embedders, settings)
         async with open_store(settings) as database:
-            await _work(database, embedder, Metrics())
+            await _work(database, embedders, Metrics())
 
     until_terminated(work())
 
@@ -269,12 +269,12 @@ def _doctor(_: argparse.Namespace) -> None:
     async def run(database: Database) -> None:
         _print(f"ok         {await database.describe()}, row-level security in force")
 
-    from rag.inference.opening import open_embedder, open_reranker  # noqa: PLC0415
+    from rag.inference.opening import open_embedders, open_reranker  # noqa: PLC0415
 
     settings = _settings()
     kind = "embedded" if settings.database_url is None else "DATABASE_URL"
     _print(f"ok         settings; data in {settings.home.absolute()}, database: {kind}")
-    _print(f"ok         {open_embedder(settings).name}, {open_reranker(settings).name}")
+    _print(f"ok         {', '.join(open_embedders(settings))}, {open_reranker(settings).name}")
     _with_store(run)
 
 

@@ -10,7 +10,8 @@ RagError
 |  |- TooLarge            over a size limit
 |  `- UnsupportedFormat   a content type or file kind we do not read
 |- StoreError             the database refused or is not as it must be
-|  `- StoreUnavailable    the database cannot be reached now
+|  |- StoreUnavailable    the database cannot be reached now
+|  `- IndexMismatch       the index was made with another embedder, analyser or chunker
 |- ModelMissing           model files are not on this machine, or not the ones expected
 |- UpstreamError          a model service failed
 |- SetupError             settings or machine cannot run the service
@@ -91,6 +92,12 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached; try again shortly."""
 
     code = "store_unavailable"
+
+
+class IndexMismatch(StoreError):
+    """The tenant's index was made with another embedder, analyser or chunker; run `rag reindex`."""
+
+    code = "index_mismatch"
 
 
 class ModelMissing(RagError):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from typing import Literal, NewType
 from uuid import UUID, uuid5
 
@@ -13,12 +14,15 @@ TenantId = NewType("TenantId", UUID)
 DocumentId = NewType("DocumentId", UUID)
 ChunkId = NewType("ChunkId", UUID)
 JobId = NewType("JobId", UUID)
+RunId = NewType("RunId", UUID)
+ContentId = NewType("ContentId", UUID)
 
 DIMS = 384  # of the vectors in the index
 ID_NAMESPACE = UUID("5d1f3b64-6f1c-4c57-9b61-2f2a2d1f7a10")
 
 Scalar = str | int | float | bool
 RerankState = Literal["full", "partial", "skipped"]
+IndexChoice = Literal["current", "next"]
 AnswerStatus = Literal["answered", "no_evidence", "degraded"]
 
 
@@ -35,6 +39,11 @@ def document_id(tenant: TenantId, external_id: str) -> DocumentId:
 def chunk_id(document: DocumentId, position: int, text: str) -> ChunkId:
     """The id of a document's chunk: place and text, so equal texts in two places stay two chunks."""
     return ChunkId(uuid5(document, f"{position}\n{text}"))
+
+
+def content_id(indexed: str) -> ContentId:
+    """The id of what a chunk says, wherever it stands: equal texts are embedded once and shown once."""
+    return ContentId(UUID(bytes=sha256(indexed.encode()).digest()[:16]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +105,25 @@ Filter = Leaf | All | Any | Not
 
 
 @dataclass(frozen=True, slots=True)
+class Recipe:
+    """What an index was made with: vectors and terms of different recipes cannot be compared."""
+
+    embedder: str
+    analyser: str
+    chunker: str
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """The rows a question may see: groups of the asker, the moment asked about, and the caller's filter."""
+    """The rows a question may see: groups of the asker, the moment asked about, and the caller's filter.
+
+    `index` is the index that is asked: the current one, or the next one while `rag reindex` builds it.
+    """
 
     groups: frozenset[str]
     as_of: datetime
     filter: Filter | None = None
+    index: IndexChoice = "current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +167,19 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands that says the same as another."""
+
+    chunk_id: ChunkId
+    document_id: DocumentId
+    external_id: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
-    """A stored chunk with the document facts a caller is shown."""
+    """A stored chunk with the document facts a caller is shown; `also_in` are the other places of the same text."""
 
     chunk_id: ChunkId
     document_id: DocumentId
@@ -160,30 +193,35 @@ class Chunk:
     end: int
     section_start: int
     section_end: int
+    also_in: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """One entry of a leg's list: rank from 1, score on the leg's own scale."""
 
-    chunk_id: ChunkId
+    content: ContentId
     rank: int
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class LegResult:
-    """A leg's ranking, best first, the index version it saw, and whether a deadline cut it short."""
+    """A leg's ranking, best first, the index it is of and its version, and whether a deadline cut it short."""
 
     ranked: tuple[Ranked, ...]
     index_version: int
+    generation: int = 1
     complete: bool = True
 
     @classmethod
-    def of(cls, found: Sequence[tuple[ChunkId, float]], index_version: int) -> LegResult:
-        """The result of a list that is in order already."""
-        ranked = (Ranked(chunk, rank, score) for rank, (chunk, score) in enumerate(found, 1))
-        return cls(tuple(ranked), index_version)
+    def of(cls, found: Sequence[tuple[ContentId, float]], *, index_version: int, generation: int) -> LegResult:
+        """The result of a list that is in order already; of what says the same, the first counts."""
+        best: dict[ContentId, float] = {}
+        for content, score in found:
+            best.setdefault(content, score)
+        ranked = (Ranked(content, rank, score) for rank, (content, score) in enumerate(best.items(), 1))
+        return cls(tuple(ranked), index_version, generation)
 
 
 @dataclass(frozen=True, slots=True)

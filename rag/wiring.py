@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from rag.answering.answerer import Answerer, Answering
-from rag.inference.opening import open_embedder, open_reranker
+from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.extractive import ExtractiveModel
 from rag.protocols import Embedder
 from rag.retrieval.dense import DenseLeg
@@ -26,7 +26,7 @@ class Services:
 
     settings: Settings
     database: Database
-    embedder: Embedder
+    embedders: Mapping[str, Embedder]
     retriever: Retriever
     answerer: Answerer
     metrics: Metrics
@@ -36,12 +36,12 @@ class Services:
 async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[Services]:
     """Everything a request needs, until the block ends."""
     # the models first: a missing file is said before a database is started
-    embedder = await asyncio.to_thread(open_embedder, settings)
+    embedders = await asyncio.to_thread(open_embedders, settings)
     reranker = await asyncio.to_thread(open_reranker, settings)
     async with open_store(settings) as database:
         retriever = Retriever(
             database,
-            dense=DenseLeg(database, embedder, exact_below=settings.exact_below),
+            dense=DenseLeg(database, embedders, exact_below=settings.exact_below),
             lexical=LexicalLeg(database),
             reranker=reranker,
             ranking=Ranking(
@@ -58,4 +58,4 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             chat=ExtractiveModel(reranker),
             answering=Answering(settings.answer_min_support, settings.section_chars),
         )
-        yield Services(settings, database, embedder, retriever, answerer, metrics)
+        yield Services(settings, database, embedders, retriever, answerer, metrics)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ingest.blocks import Parsed
 from ingest.parsers import parse
-from rag.protocols import Vectors
+from rag.protocols import Embedder, Vectors
 from rag.values import Deadline, Prompt, Reply, Usage
 
 _WORD = re.compile(r"\w+")
@@ -46,6 +46,12 @@ class FakeEmbedder:
         if self.error is not None:
             raise self.error
         return unit_vector(text)
+
+
+def embedders(embedder: Embedder | None = None) -> dict[str, Embedder]:
+    """One embedder, by its name: a new FakeEmbedder when none is given."""
+    embedder = embedder or FakeEmbedder()
+    return {embedder.name: embedder}
 
 
 class FakeReranker:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import base64
 import binascii
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag.api.auth import Member, ServicesDep, Writer
-from rag.errors import InvalidInput, UnsupportedFormat
+from rag.errors import InvalidInput, NotFound, UnsupportedFormat
 from rag.formats import CONTENT_TYPES
 from rag.retrieval.filters import parse_moment
 from rag.storable import MAX_EXTERNAL_ID, check_external_id, check_facets
 from rag.store.documents import StoredDocument, delete_document, get_document, list_documents
-from rag.store.jobs import Upload, enqueue
+from rag.store.jobs import Upload, enqueue, newest_job
 from rag.values import Scalar
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"])
@@ -45,6 +45,7 @@ class DocumentBody(BaseModel):
     acl: ShortTexts | None = None
     valid_from: str | None = None
     valid_to: str | None = None
+    keep_history: bool = False
 
 
 class Accepted(BaseModel):
@@ -54,12 +55,22 @@ class Accepted(BaseModel):
     document_id: UUID
 
 
+class Quarantined(BaseModel):
+    """A chunk without a vector, which BM25 alone finds, and why."""
+
+    start: int
+    end: int
+    reason: str
+
+
 class DocumentResult(BaseModel):
     """A document; `text` only when one is asked for by its id. Spans of chunks and citations count in it."""
 
     document_id: UUID
     external_id: str
-    status: str
+    status: Literal["ready"] = "ready"
+    version: int
+    superseded: bool
     title: str
     doc_type: str | None
     source: str | None
@@ -72,7 +83,18 @@ class DocumentResult(BaseModel):
     created_at: datetime
     updated_at: datetime
     chunks: int
+    quarantined: list[Quarantined]
     text: str | None = None
+
+
+class PendingDocument(BaseModel):
+    """A document whose first upload has not been stored: it waits, is under way, or failed."""
+
+    document_id: UUID
+    external_id: str
+    status: Literal["queued", "running", "failed"]
+    job_id: UUID
+    detail: str | None
 
 
 class DocumentPage(BaseModel):
@@ -83,11 +105,17 @@ class DocumentPage(BaseModel):
 
 
 @router.put("/{external_id:path}", status_code=202)
-async def put_document(external_id: str, request: Request, who: Writer, services: ServicesDep) -> Accepted:
+async def put_document(
+    external_id: str,
+    request: Request,
+    who: Writer,
+    services: ServicesDep,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+) -> Accepted:
     """Take a document's content; a worker ingests it. The old version is found until the new one is whole."""
     upload = _upload(check_external_id(external_id), request.headers.get("content-type", ""), await request.body())
     async with services.database.tenant(who.tenant_id) as tx:
-        job, document = await enqueue(tx, upload)
+        job, document = await enqueue(tx, upload, idempotency_key=idempotency_key)
     return Accepted(job_id=job, document_id=document)
 
 
@@ -106,10 +134,24 @@ async def get_documents(
 
 
 @router.get("/{external_id:path}")
-async def get_one(external_id: str, who: Member, services: ServicesDep) -> DocumentResult:
-    """A document with the text that spans count in."""
+async def get_one(
+    external_id: str, who: Member, services: ServicesDep, version: Annotated[int | None, Query(ge=1)] = None
+) -> DocumentResult | PendingDocument:
+    """A document with the text that spans count in; until its first upload is stored, how that goes."""
     async with services.database.tenant(who.tenant_id) as tx:
-        return _result(await get_document(tx, check_external_id(external_id), who.groups))
+        try:
+            return _result(await get_document(tx, check_external_id(external_id), who.groups, version))
+        except NotFound:
+            job = await newest_job(tx, external_id) if version is None and "ingest" in who.scopes else None
+            if job is None or job.state not in {"queued", "running", "failed"}:
+                raise
+            return PendingDocument(
+                document_id=job.document_id,
+                external_id=external_id,
+                status=job.state,  # type: ignore[arg-type]  # one of the three
+                job_id=job.job_id,
+                detail=job.error_detail,
+            )
 
 
 @router.delete("/{external_id:path}", status_code=204)
@@ -121,8 +163,7 @@ async def delete_one(external_id: str, who: Writer, services: ServicesDep) -> Re
 
 
 def _result(document: StoredDocument) -> DocumentResult:
-    fields = {name: getattr(document, name) for name in DocumentResult.model_fields if name != "status"}
-    return DocumentResult(status="ready", **fields)
+    return DocumentResult(**{n: getattr(document, n) for n in DocumentResult.model_fields if n != "status"})
 
 
 def _upload(external_id: str, content_type: str, body: bytes) -> Upload:
@@ -138,12 +179,14 @@ def _from_json(external_id: str, body: bytes) -> Upload:
     except ValidationError as exc:
         faults = [f"{'.'.join(str(step) for step in e['loc']) or 'body'}: {e['msg']}" for e in exc.errors()[:5]]
         raise InvalidInput("; ".join(faults)) from exc
-    given = document.model_dump(exclude={"text", "content_base64", "content_type"}, exclude_none=True)
+    content = {"text", "content_base64", "content_type", "keep_history"}
+    given = document.model_dump(exclude=content, exclude_none=True)
     for name in ("valid_from", "valid_to"):
         if name in given:
             given[name] = parse_moment(given[name], name).isoformat()
     check_facets(given)
-    return Upload(external_id, _readable(document.content_type), given, _content(_bytes(document)))
+    kind, payload = _readable(document.content_type), _content(_bytes(document))
+    return Upload(external_id, kind, given, payload, keep_history=document.keep_history)
 
 
 def _bytes(document: DocumentBody) -> bytes:

@@ -21,8 +21,17 @@ class JobError(BaseModel):
     detail: str
 
 
+class JobProgress(BaseModel):
+    """How far a job is: chunks with a vector of all its chunks, the rate, and the seconds left at this rate."""
+
+    chunks_done: int
+    chunks_total: int | None
+    chunks_per_s: float | None
+    eta_s: float | None
+
+
 class JobResult(BaseModel):
-    """A job's state."""
+    """A job's state; `ahead` counts the tenant's jobs before it while it waits."""
 
     job_id: UUID
     document_id: UUID
@@ -32,6 +41,9 @@ class JobResult(BaseModel):
     attempts: int
     chunks: int | None
     unchanged: str | None
+    warnings: list[str]
+    progress: JobProgress
+    ahead: int | None
     error: JobError | None
     created_at: datetime
     started_at: datetime | None
@@ -54,5 +66,8 @@ async def post_cancel(job_id: UUID, who: Writer, services: ServicesDep) -> JobRe
 
 def _result(job: Job) -> JobResult:
     error = JobError(code=job.error_code, detail=job.error_detail or "") if job.error_code else None
-    fields = {name: getattr(job, name) for name in JobResult.model_fields if name != "error"}
-    return JobResult(error=error, **fields)
+    progress = JobProgress(
+        chunks_done=job.chunks_done, chunks_total=job.chunks_total, chunks_per_s=job.chunks_per_s, eta_s=job.eta_s
+    )
+    fields = {name: getattr(job, name) for name in JobResult.model_fields if name not in {"error", "progress"}}
+    return JobResult(error=error, progress=progress, **fields)

@@ -24,6 +24,7 @@ STATUS: Mapping[type[errors.RagError], int] = {
     errors.UnsupportedFormat: 415,
     errors.StoreError: 500,
     errors.StoreUnavailable: 503,
+    errors.IndexMismatch: 503,
     errors.ModelMissing: 503,
     errors.UpstreamError: 502,
     errors.SetupError: 500,

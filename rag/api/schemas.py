@@ -12,7 +12,7 @@ from rag.errors import InvalidInput, TooLarge
 from rag.retrieval.filters import parse_filter, parse_moment
 from rag.settings import Settings
 from rag.storable import storable
-from rag.values import Answer, Hit, Passage, Principal, Question, Ranked, Retrieval, Scope
+from rag.values import Answer, Hit, IndexChoice, Passage, Principal, Question, Ranked, Retrieval, Scope
 
 MAX_TOP_K = 100  # every candidate that both legs can bring
 
@@ -30,6 +30,7 @@ class SearchBody(Strict):
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, strict=True)] = 6
     filters: dict[str, object] | None = None
     as_of: str | None = None
+    index: IndexChoice = "current"
     rerank: Annotated[bool, Field(strict=True)] = True
     explain: Annotated[bool, Field(strict=True)] = False
 
@@ -39,7 +40,7 @@ class SearchBody(Strict):
         Raises InvalidInput or TooLarge for text that cannot be searched.
         """
         as_of = parse_moment(self.as_of, "as_of") if self.as_of is not None else datetime.now(UTC)
-        scope = Scope(who.groups, as_of, parse_filter(self.filters))
+        scope = Scope(who.groups, as_of, parse_filter(self.filters), self.index)
         return Question(searchable(self.query, settings.max_query_chars), scope, self.top_k, self.rerank)
 
 
@@ -57,8 +58,21 @@ class RankBody(BaseModel):
     score: float
 
 
+class PlaceBody(BaseModel):
+    """Where the same text stands as well."""
+
+    chunk_id: str
+    document_id: str
+    external_id: str
+    start: int
+    end: int
+
+
 class HitBody(BaseModel):
-    """A chunk that was found; `text` is the document's text[start:end]."""
+    """A chunk that was found; `text` is the document's text[start:end].
+
+    A text that stands in several places is one hit: the first by external id, the others in `also_in`.
+    """
 
     chunk_id: str
     document_id: str
@@ -69,6 +83,7 @@ class HitBody(BaseModel):
     start: int
     end: int
     score: float
+    also_in: list[PlaceBody] = []
     ranks: dict[str, RankBody | None] | None = None
 
 
@@ -213,6 +228,16 @@ def _hit(hit: Hit, *, explain: bool) -> HitBody:
         start=chunk.start,
         end=chunk.end,
         score=hit.score,
+        also_in=[
+            PlaceBody(
+                chunk_id=str(place.chunk_id),
+                document_id=str(place.document_id),
+                external_id=place.external_id,
+                start=place.start,
+                end=place.end,
+            )
+            for place in chunk.also_in
+        ],
         ranks=_ranks(hit) if explain else None,
     )
 

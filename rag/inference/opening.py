@@ -11,16 +11,21 @@ from rag.settings import DEFAULT_MODEL, Settings
 from rag.values import DIMS
 
 
-def open_embedder(settings: Settings) -> Embedder:
-    """The embedder of documents and questions.
+def open_embedders(settings: Settings) -> dict[str, Embedder]:
+    """The embedders that RAG_EMBEDDER lists, by their names: the first makes new indexes, the others serve old ones.
 
     Raises SetupError for a model whose vectors do not fit the column.
     """
-    if settings.embedder == DEFAULT_MODEL:
+    opened = [_open_embedder(name.strip(), settings) for name in settings.embedder.split(",")]
+    return {embedder.name: embedder for embedder in opened}
+
+
+def _open_embedder(name: str, settings: Settings) -> Embedder:
+    if name == DEFAULT_MODEL:
         return OnnxEmbedder(settings.models / "bge_small_en", settings.inference_threads)
-    embedder = SentenceTransformerEmbedder(settings.embedder)
+    embedder = SentenceTransformerEmbedder(name)
     if embedder.dims != DIMS:
-        raise SetupError(f"RAG_EMBEDDER {settings.embedder!r} gives vectors of {embedder.dims}, the index has {DIMS}")
+        raise SetupError(f"RAG_EMBEDDER {name!r} gives vectors of {embedder.dims}, the index has {DIMS}")
     return embedder
 
 

@@ -1,38 +1,89 @@
-"""The dense leg: the nearest vectors in scope, always min(depth, matching) of them."""
+"""The dense leg: the nearest vectors in scope, always min(depth, matching) different texts of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from rag.errors import IndexMismatch
 from rag.protocols import Embedder, Vectors
 from rag.store.engine import Database, TenantTx
-from rag.store.search import count_matching, nearest_exact, nearest_indexed, partition_rows, tenant_state
-from rag.values import ChunkId, LegResult, Question, Scope, TenantId
+from rag.store.indexes import IndexState, index_state
+from rag.store.search import count_matching, nearest_exact, nearest_indexed, partition_rows
+from rag.values import ContentId, LegResult, Question, Scope, TenantId
+
+DEEPER = 4  # times as many rows when copies of one text filled the places
 
 
 class DenseLeg:
     """Cosine neighbours: every row compared while few match, the HNSW index when most of a large tenant does."""
 
-    def __init__(self, database: Database, embedder: Embedder, *, exact_below: int) -> None:
-        """Compare up to *exact_below* matching chunks one by one."""
+    def __init__(self, database: Database, embedders: Mapping[str, Embedder], *, exact_below: int) -> None:
+        """Embed with that one of *embedders*, by name, that made the index; the first is expected.
+
+        Up to *exact_below* matching chunks are compared one by one.
+        """
         self._database = database
-        self._embedder = embedder
+        self._embedders = embedders
         self._exact_below = exact_below
 
     async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
-        """The best *depth* chunks; the score is the cosine similarity."""
-        vector = await self._embedder.embed_query(question.text)
-        async with self._database.snapshot(tenant_id) as tx:
-            state = await tenant_state(tx)
-            found = await self._nearest(tx, question.scope, vector, depth=depth, alive=state.posted - state.dead)
-        return LegResult.of([(chunk, 1 - distance) for chunk, distance in found], state.index_version)
+        """The best *depth* chunks; the score is the cosine similarity.
 
-    async def _nearest(
-        self, tx: TenantTx, scope: Scope, vector: Vectors, *, depth: int, alive: int
-    ) -> list[tuple[ChunkId, float]]:
-        if alive > self._exact_below:
-            matching = await count_matching(tx, scope)
+        Raises IndexMismatch when the index was made by an embedder that is not here.
+        """
+        name = next(iter(self._embedders))
+        while True:
+            vector = await self._embedders[name].embed_query(question.text)
+            async with self._database.snapshot(tenant_id) as tx:
+                state = await index_state(tx, question.scope.index)
+                maker = state.recipe.embedder if state.recipe else name
+                if maker == name:
+                    search = _Search(tx, question.scope, vector, state)
+                    found = await search.nearest(depth, exact_below=self._exact_below)
+                    pairs = [(content, 1 - distance) for content, distance in found]
+                    return LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
+            name = self._known(maker)
+
+    def _known(self, name: str) -> str:
+        if name not in self._embedders:
+            raise IndexMismatch(
+                f"the tenant's index was made with embedder {name}, and here is only {', '.join(self._embedders)};"
+                " name it in RAG_EMBEDDER, or run `rag reindex`"
+            )
+        return name
+
+
+class _Search:
+    """One question's search in one snapshot."""
+
+    def __init__(self, tx: TenantTx, scope: Scope, vector: Vectors, state: IndexState) -> None:
+        self._tx = tx
+        self._scope = scope
+        self._vector = vector
+        self._state = state
+
+    async def nearest(self, depth: int, *, exact_below: int) -> list[tuple[ContentId, float]]:
+        """The *depth* nearest that say different things."""
+        matching = None
+        if self._state.posted - self._state.dead > exact_below:
+            matching = await count_matching(self._tx, self._scope)
             # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
-            if matching > self._exact_below and 2 * matching > await partition_rows(tx):
-                found = await nearest_indexed(tx, scope, vector, limit=depth)
-                if len(found) == min(depth, matching):
-                    return found
-        return await nearest_exact(tx, scope, vector, limit=depth)
+            if matching <= exact_below or 2 * matching <= await partition_rows(self._tx):
+                matching = None
+        limit = depth
+        while True:
+            found = await self._rows(limit, matching)
+            distinct: dict[ContentId, float] = {}
+            for content, distance in found:
+                distinct.setdefault(content, distance)
+            if len(distinct) >= depth or len(found) < limit:
+                return list(distinct.items())[:depth]
+            limit *= DEEPER
+
+    async def _rows(self, limit: int, matching: int | None) -> list[tuple[ContentId, float]]:
+        asked = {"generation": self._state.generation, "limit": limit}
+        if matching is not None:
+            found = await nearest_indexed(self._tx, self._scope, self._vector, **asked)
+            if len(found) == min(limit, matching):
+                return found
+        return await nearest_exact(self._tx, self._scope, self._vector, **asked)

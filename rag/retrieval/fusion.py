@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from rag.values import ChunkId
+from rag.values import ContentId
 
 RRF_K = 60  # Cormack, Clarke and Buettcher, 2009; change it only with an eval report beside the diff
 
 
-Id = TypeVar("Id", str, ChunkId)
+Id = TypeVar("Id", str, ContentId)
 
 
 def rrf(rankings: Sequence[Sequence[Id]], *, weights: Sequence[float], k: float = RRF_K) -> list[tuple[Id, float]]:

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rag.analysis import analyse, term_id
+from rag.analysis import ANALYSER, analyse, term_id
+from rag.errors import IndexMismatch
 from rag.store.engine import Database, TenantTx
+from rag.store.indexes import IndexState, index_state
 from rag.store.postings import Block
-from rag.store.search import TenantState, live_in_scope, posting_blocks, scoped_ords, tenant_state
-from rag.values import ChunkId, LegResult, Question, Scope, TenantId
+from rag.store.search import live_in_scope, posting_blocks, scoped_ords
+from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
 # Candidates verified against the chunks table at a time; past these, resolving the whole scope is cheaper.
 BATCHES = (128, 512, 2048)
@@ -30,12 +32,20 @@ class LexicalLeg:
     async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
         """The best *depth* chunks; none when no term of the question is known."""
         async with self._database.snapshot(tenant_id) as tx:
-            state = await tenant_state(tx)
+            state = await index_state(tx, question.scope.index)
+            _check_analyser(state)
             terms = query_terms(question.text, state.langs)
-            blocks = await posting_blocks(tx, list(terms))
+            blocks = await posting_blocks(tx, list(terms), generation=state.generation)
             scores = accumulate(blocks, terms, state)
-            found = await _best_in_scope(tx, question.scope, scores, depth=depth)
-        return LegResult.of(found, state.index_version)
+            found = await _Verifier(tx, question.scope, state.generation).best(scores, depth)
+        return LegResult.of(found, index_version=state.index_version, generation=state.generation)
+
+
+def _check_analyser(state: IndexState) -> None:
+    if state.recipe and state.recipe.analyser != ANALYSER:
+        raise IndexMismatch(
+            f"the tenant's index was made with analyser {state.recipe.analyser}, not {ANALYSER}; run `rag reindex`"
+        )
 
 
 def query_terms(text: str, langs: Sequence[str]) -> Counter[int]:
@@ -51,7 +61,7 @@ def idf(total: int, n: int) -> float:
     return math.log(1 + (total - n + 0.5) / (n + 0.5))
 
 
-def accumulate(blocks: Sequence[Block], terms: Mapping[int, int], state: TenantState) -> NDArray[np.float32]:
+def accumulate(blocks: Sequence[Block], terms: Mapping[int, int], state: IndexState) -> NDArray[np.float32]:
     """The BM25 score of every ordinal, zero where no term occurs."""
     by_term: dict[int, list[Block]] = {}
     for block in blocks:
@@ -79,31 +89,44 @@ def best(scores: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
     return positive[np.lexsort((positive, -scores[positive]))]
 
 
-async def _best_in_scope(
-    tx: TenantTx, scope: Scope, scores: NDArray[np.float32], *, depth: int
-) -> list[tuple[ChunkId, float]]:
-    passed: list[tuple[ChunkId, float]] = []
-    seen = 0
-    for batch in BATCHES:
-        ranked = best(scores, seen + batch)
-        passed += await _verify(tx, scope, scores, ranked[seen:])
-        if len(passed) >= depth or ranked.size < seen + batch:
-            return _in_order(passed)[:depth]
-        seen = ranked.size
-    mask = np.zeros_like(scores)
-    allowed = await scoped_ords(tx, scope)
-    mask[allowed] = scores[allowed]
-    return _in_order(await _verify(tx, scope, mask, best(mask, depth)))[:depth]
+class _Verifier:
+    """Looks up which of the best ordinals are chunks in scope, until enough of them say different things."""
+
+    def __init__(self, tx: TenantTx, scope: Scope, generation: int) -> None:
+        self._tx = tx
+        self._scope = scope
+        self._generation = generation
+
+    async def best(self, scores: NDArray[np.float32], depth: int) -> list[tuple[ContentId, float]]:
+        passed: list[tuple[ContentId, float]] = []
+        seen = 0
+        for batch in BATCHES:
+            ranked = best(scores, seen + batch)
+            passed += await self._alive(scores, ranked[seen:])
+            if len({content for content, _ in passed}) >= depth or ranked.size < seen + batch:
+                return _distinct(passed, depth)
+            seen = ranked.size
+        mask = np.zeros_like(scores)
+        allowed = await scoped_ords(self._tx, self._scope, generation=self._generation)
+        mask[allowed] = scores[allowed]
+        limit = depth
+        while True:  # copies of one text may fill the first places
+            ranked = best(mask, limit)
+            found = _distinct(await self._alive(mask, ranked), depth)
+            if len(found) == depth or ranked.size < limit:
+                return found
+            limit *= 4
+
+    async def _alive(self, scores: NDArray[np.float32], ords: NDArray[np.intp]) -> list[tuple[ContentId, float]]:
+        if not ords.size:
+            return []
+        alive = await live_in_scope(self._tx, self._scope, ords.tolist(), generation=self._generation)
+        return [(alive[o], float(scores[o])) for o in ords.tolist() if o in alive]
 
 
-def _in_order(found: list[tuple[ChunkId, float]]) -> list[tuple[ChunkId, float]]:
-    return sorted(found, key=lambda pair: (-pair[1], pair[0]))
-
-
-async def _verify(
-    tx: TenantTx, scope: Scope, scores: NDArray[np.float32], ords: NDArray[np.intp]
-) -> list[tuple[ChunkId, float]]:
-    if not ords.size:
-        return []
-    alive = await live_in_scope(tx, scope, ords.tolist())
-    return [(alive[o], float(scores[o])) for o in ords.tolist() if o in alive]
+def _distinct(found: list[tuple[ContentId, float]], depth: int) -> list[tuple[ContentId, float]]:
+    """The best of each content, ties by its id."""
+    scores: dict[ContentId, float] = {}
+    for content, score in found:
+        scores[content] = max(score, scores.get(content, score))
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rag.protocols import Reranker
 from rag.retrieval.fusion import rrf
-from rag.values import Chunk, ChunkId, Deadline, RerankState
+from rag.values import Chunk, ContentId, Deadline, RerankState
 
 # Steep, since both lists order the same candidates (decision 0004).
 BLEND_K = 5
 
 
 async def score(
-    model: Reranker, query: str, chunks: Sequence[Chunk], *, deadline: Deadline
-) -> tuple[dict[ChunkId, float], RerankState]:
+    model: Reranker, query: str, chunks: Mapping[ContentId, Chunk], *, deadline: Deadline
+) -> tuple[dict[ContentId, float], RerankState]:
     """The logits of the chunks that could be scored in time, and how many those are."""
-    scores = await model.score(query, [chunk.indexed for chunk in chunks], deadline)
-    logits = {chunk.chunk_id: s for chunk, s in zip(chunks, scores, strict=True) if s is not None}
+    scores = await model.score(query, [chunk.indexed for chunk in chunks.values()], deadline)
+    logits = {content: s for content, s in zip(chunks, scores, strict=True) if s is not None}
     if not logits:
         return {}, "skipped"
     return logits, "full" if len(logits) == len(chunks) else "partial"
 
 
-def by_logit(fused: Sequence[ChunkId], logits: dict[ChunkId, float]) -> list[ChunkId]:
+def by_logit(fused: Sequence[ContentId], logits: dict[ContentId, float]) -> list[ContentId]:
     """The scored chunks, best logit first, ties in fused order.
 
     Raw logits: a sigmoid in low precision makes good candidates equal.
@@ -32,8 +32,8 @@ def by_logit(fused: Sequence[ChunkId], logits: dict[ChunkId, float]) -> list[Chu
 
 
 def blend(
-    fused: Sequence[ChunkId], reranked: Sequence[ChunkId], *, fused_weight: float, rerank_weight: float
-) -> list[tuple[ChunkId, float]]:
+    fused: Sequence[ContentId], reranked: Sequence[ContentId], *, fused_weight: float, rerank_weight: float
+) -> list[tuple[ContentId, float]]:
     """Both orders fused once more; what was not scored stands on its fused rank alone, ties in fused order."""
     place = {chunk: n for n, chunk in enumerate(fused)}
     scores = rrf([fused, reranked], weights=[fused_weight, rerank_weight], k=BLEND_K)

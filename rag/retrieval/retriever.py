@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from rag.protocols import Leg, Reranker
 from rag.retrieval.fusion import rrf
@@ -12,7 +13,7 @@ from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.engine import Database
 from rag.store.search import load_chunks, still_visible
 from rag.telemetry import Stopwatch
-from rag.values import Chunk, ChunkId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId
+from rag.values import Chunk, ContentId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId
 
 DEPTH = 50  # of each leg; recall@50 is what the rest can work with
 
@@ -46,16 +47,18 @@ class Retriever:
             clock.timed("lexical", self._lexical(tenant_id, question, DEPTH)),
         )
         fused = self._fuse(dense, lexical)
+        generation = max(dense.generation, lexical.generation)  # a switch between the legs leaves what both have
         with clock.running("load"):
             async with self._database.tenant(tenant_id) as tx:
-                chunks = await load_chunks(tx, question.scope, list(fused))
-        fused = {chunk: s for chunk, s in fused.items() if chunk in chunks}  # the rest were deleted meanwhile
+                chunks = await load_chunks(tx, question.scope, list(fused), generation=generation)
+        fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
-            logits, how = await self._rerank(question, [chunks[chunk] for chunk in fused])
+            logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
         hits = self._hits(fused, chunks, logits, legs=(dense, lexical))
         if logits:  # that took a while
             async with self._database.tenant(tenant_id) as tx:
-                visible = await still_visible(tx, question.scope, list(fused))
+                shown = [hit.chunk.chunk_id for hit in hits]
+                visible = await still_visible(tx, question.scope, shown, generation=generation)
             hits = [hit for hit in hits if hit.chunk.chunk_id in visible]
         return Retrieval(
             hits=tuple(hits[: question.top_k]),
@@ -65,12 +68,14 @@ class Retriever:
             timings_ms=clock.total(),
         )
 
-    def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ChunkId, float]:
-        rankings = [[ranked.chunk_id for ranked in leg.ranked] for leg in (dense, lexical)]
+    def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ContentId, float]:
+        rankings = [[ranked.content for ranked in leg.ranked] for leg in (dense, lexical)]
         return dict(rrf(rankings, weights=[1, 1]))
 
-    async def _rerank(self, question: Question, chunks: Sequence[Chunk]) -> tuple[dict[ChunkId, float], RerankState]:
-        candidates = chunks[: self._ranking.rerank_top]
+    async def _rerank(
+        self, question: Question, chunks: Mapping[ContentId, Chunk]
+    ) -> tuple[dict[ContentId, float], RerankState]:
+        candidates = dict(islice(chunks.items(), self._ranking.rerank_top))
         if not question.rerank or not candidates:
             return {}, "skipped"
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
@@ -78,30 +83,30 @@ class Retriever:
 
     def _hits(
         self,
-        fused: dict[ChunkId, float],
-        chunks: dict[ChunkId, Chunk],
-        logits: dict[ChunkId, float],
+        fused: dict[ContentId, float],
+        chunks: dict[ContentId, Chunk],
+        logits: dict[ContentId, float],
         *,
         legs: tuple[LegResult, LegResult],
     ) -> list[Hit]:
-        dense, lexical = ({ranked.chunk_id: ranked for ranked in leg.ranked} for leg in legs)
-        fused_at = {chunk: rank for rank, chunk in enumerate(fused, 1)}
+        dense, lexical = ({ranked.content: ranked for ranked in leg.ranked} for leg in legs)
+        fused_at = {content: rank for rank, content in enumerate(fused, 1)}
         reranked = by_logit(list(fused), logits)
-        reranked_at = {chunk: rank for rank, chunk in enumerate(reranked, 1)}
+        reranked_at = {content: rank for rank, content in enumerate(reranked, 1)}
         order = list(fused.items())
         if reranked:
             weights = {"fused_weight": self._ranking.fused_weight, "rerank_weight": self._ranking.rerank_weight}
             order = blend(list(fused), reranked, **weights)
         return [
             Hit(
-                chunk=chunks[chunk],
+                chunk=chunks[content],
                 score=final,
-                fused_rank=fused_at[chunk],
-                fused_score=fused[chunk],
-                dense=dense.get(chunk),
-                lexical=lexical.get(chunk),
-                rerank_rank=reranked_at.get(chunk),
-                rerank_score=logits.get(chunk),
+                fused_rank=fused_at[content],
+                fused_score=fused[content],
+                dense=dense.get(content),
+                lexical=lexical.get(content),
+                rerank_rank=reranked_at.get(content),
+                rerank_score=logits.get(content),
             )
-            for chunk, final in order
+            for content, final in order
         ]

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from psycopg.rows import TupleRow
 
 from rag.store.engine import TenantTx
+from rag.store.indexes import IndexState, index_state, lock
 from rag.store.postings import Block, merge, read
-from rag.store.search import insert_blocks, tenant_state
+from rag.store.search import insert_blocks
 
 RANGE_ROWS = 20_000  # posting rows read at a time: about 30 MB
 CHANGED_SHARE = 5  # compact when a fifth of the postings' chunks is dead, or is new and came in many writes:
@@ -25,7 +26,7 @@ async def compact_if_due(tx: TenantTx) -> bool:
 
     The cost is spread: a fifth of the postings has changed, or thousands of writes went by.
     """
-    state = await tenant_state(tx)
+    state = await index_state(tx)
     fragmented = state.writes > WRITES and state.appended * CHANGED_SHARE > state.posted
     due = state.dead * CHANGED_SHARE > state.posted or fragmented or state.writes > MOST_WRITES
     if due:
@@ -35,19 +36,23 @@ async def compact_if_due(tx: TenantTx) -> bool:
 
 async def compact(tx: TenantTx) -> None:
     """Rewrite the tenant's postings without dead ordinals and in full blocks; scores then use live counts."""
-    if not await tx.fetch("lock_tenant"):
-        return
-    state = await tenant_state(tx)
-    live = np.zeros(state.next_ord, dtype=np.bool_)
-    ords = [row[0] for row in await tx.fetch("live_ords")]
-    live[ords] = True
-    total = (await tx.fetch("posting_rows"))[0][0]
+    await lock(tx)
+    state = await index_state(tx)
+    live = await _live(tx, state)
+    total = (await tx.fetch("posting_rows", generation=state.generation))[0][0]
     for low, high in _ranges(total // RANGE_ROWS + 1):
-        rows = await tx.fetch("all_postings", low=low, high=high)
+        rows = await tx.fetch("all_postings", generation=state.generation, low=low, high=high)
         merged = await asyncio.to_thread(_merged, rows, live)
-        await tx.run("delete_postings", low=low, high=high)
-        await insert_blocks(tx, merged)
-    await tx.run("compacted", live=len(ords))
+        await tx.run("delete_postings", generation=state.generation, low=low, high=high)
+        await insert_blocks(tx, merged, generation=state.generation)
+    await tx.run("compacted", generation=state.generation, live=int(np.count_nonzero(live)))
+
+
+async def _live(tx: TenantTx, state: IndexState) -> NDArray[np.bool_]:
+    """By ordinal: whether there is such a chunk."""
+    live = np.zeros(state.next_ord, dtype=np.bool_)
+    live[[row[0] for row in await tx.fetch("live_ords", generation=state.generation)]] = True
+    return live
 
 
 def _merged(rows: Sequence[TupleRow], live: NDArray[np.bool_]) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
@@ -64,6 +64,15 @@ class TenantTx:
         """Run a named statement once for each of *rows*, pipelined."""
         async with self._connection.cursor() as cursor:
             await cursor.executemany(statements()[statement], [self._with(row) for row in rows])
+
+    async def copy(self, statement: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
+        """The number of *rows* that a named COPY of columns of *types* took in."""
+        count = 0
+        async with self._connection.cursor() as cursor, cursor.copy(statements()[statement]) as copy:
+            copy.set_types(types)
+            for count, row in enumerate(rows, 1):  # noqa: B007 - the count is what is wanted
+                await copy.write_row(row)
+        return count
 
     async def select(self, query: Compiled, **parameters: object) -> list[TupleRow]:
         """The rows of a compiled query; its `tenant_id` parameter is filled in here."""

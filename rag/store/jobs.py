@@ -1,18 +1,19 @@
-"""The ingestion queue: jobs under their tenant, and a queue that only says which job waits where."""
+"""Ingestion jobs as their tenant sees them: asked for, watched, cancelled."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from json import dumps
 from uuid import UUID, uuid4
 
 from psycopg.types.json import Jsonb
 
 from rag.errors import Conflict, NotFound
-from rag.store.engine import Database, TenantTx
-from rag.values import DocumentId, JobId, TenantId, document_id
-
-LEASE_S = 60.0  # a worker that is silent for longer has lost the job
+from rag.store.engine import TenantTx
+from rag.values import DocumentId, JobId, RunId, document_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +21,16 @@ class Upload:
     """A document as a caller sent it: content, its type, and what was said about it."""
 
     external_id: str
-    content_type: str
-    facets: dict[str, object]
+    content_type: str | None
+    facets: Mapping[str, object]
     payload: bytes
+    folder: str | None = None
+    keep_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as its tenant sees it."""
+    """A job as its tenant sees it; `seen_at` is the database's clock, `ahead` counts jobs before it in the queue."""
 
     job_id: JobId
     document_id: DocumentId
@@ -37,11 +40,31 @@ class Job:
     attempts: int
     chunks: int | None
     unchanged: str | None
+    warnings: list[str]
     error_code: str | None
     error_detail: str | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    stage_at: datetime | None
+    seen_at: datetime
+    chunks_done: int
+    chunks_total: int | None
+    ahead: int | None
+
+    @property
+    def chunks_per_s(self) -> float | None:
+        """The rate of embedding, None before there is one."""
+        if self.stage != "embedding" or self.stage_at is None or not self.chunks_done:
+            return None
+        seconds = (self.seen_at - self.stage_at).total_seconds()
+        return self.chunks_done / seconds if seconds > 0 else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until the last chunk is embedded at this rate, None before there is a rate."""
+        rate = self.chunks_per_s
+        return (self.chunks_total - self.chunks_done) / rate if rate and self.chunks_total is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +76,59 @@ class Outcome:
     unchanged: str | None = None
     error_code: str | None = None
     error_detail: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
-async def enqueue(tx: TenantTx, upload: Upload) -> tuple[JobId, DocumentId]:
-    """The ids of the new job and its document; jobs still waiting for the same document are superseded."""
-    job, document = JobId(uuid4()), document_id(tx.tenant_id, upload.external_id)
-    await tx.fetch("lock_document", document_id=document)
-    await tx.run("supersede_jobs", document_id=document)
-    await tx.run(
-        "insert_job",
-        job_id=job,
-        document_id=document,
-        external_id=upload.external_id,
-        content_type=upload.content_type,
-        facets=Jsonb(upload.facets),
-        payload=upload.payload,
-    )
-    await tx.run("enqueue_job", job_id=job)
-    return job, document
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """The jobs of one `rag ingest`: how many still wait or run, how many ended how, and their chunks."""
+
+    waiting: int = 0
+    done: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a person should know of one job of a run."""
+
+    external_id: str
+    state: str
+    error_code: str | None
+    error_detail: str | None
+    warnings: list[str]
+
+
+async def enqueue(tx: TenantTx, upload: Upload, *, idempotency_key: str | None = None) -> tuple[JobId, DocumentId]:
+    """The ids of the job and its document; a job still waiting for the same document is superseded.
+
+    A request with an *idempotency_key* makes one job, however often it is sent. Raises Conflict when the key came with
+    another request before.
+    """
+    if idempotency_key is None:
+        return (await _enqueue(tx, [upload]))[0]
+    sha256 = _hash(upload)
+    await tx.fetch("lock_idempotency_key", idempotency_key=idempotency_key)
+    for job, document, known in await tx.fetch("find_request", idempotency_key=idempotency_key):
+        if bytes(known) != sha256:
+            raise Conflict("this Idempotency-Key came with another request before; use a new one")
+        return JobId(job), DocumentId(document)
+    return (await _enqueue(tx, [upload], request=(idempotency_key, sha256)))[0]
+
+
+async def enqueue_run(tx: TenantTx, uploads: Sequence[Upload], run_id: RunId) -> None:
+    """Ask for many documents at once, as part of a run; their ids are distinct."""
+    await _enqueue(tx, uploads, run_id=run_id)
+
+
+async def supersede(tx: TenantTx, external_ids: Sequence[str]) -> None:
+    """Cancel what still waits for these documents, and wait for what is being written now."""
+    ids = [document_id(tx.tenant_id, name) for name in external_ids]
+    await tx.fetch("lock_documents", document_ids=ids)
+    await tx.run("supersede_jobs", document_ids=ids)
 
 
 async def get_job(tx: TenantTx, job_id: UUID) -> Job:
@@ -84,6 +142,12 @@ async def get_job(tx: TenantTx, job_id: UUID) -> Job:
     return Job(*rows[0])
 
 
+async def newest_job(tx: TenantTx, external_id: str) -> Job | None:
+    """The last job of a document, None when it had none."""
+    rows = await tx.fetch("newest_job", document_id=document_id(tx.tenant_id, external_id))
+    return await get_job(tx, rows[0][0]) if rows else None
+
+
 async def cancel_job(tx: TenantTx, job_id: UUID) -> Job:
     """The cancelled job; what it would have written is never written.
 
@@ -93,34 +157,6 @@ async def cancel_job(tx: TenantTx, job_id: UUID) -> Job:
     if not await end_job(tx, job.job_id, Outcome("cancelled")):
         raise Conflict(f"the job has already ended: {job.state}")
     return await get_job(tx, job_id)
-
-
-async def claim(database: Database) -> tuple[TenantId, JobId] | None:
-    """A job whose turn it is, leased to the caller; None when nothing waits."""
-    async with database.worker() as tx:
-        rows = await tx.fetch("claim_job", lease_s=LEASE_S)
-    return (TenantId(rows[0][0]), JobId(rows[0][1])) if rows else None
-
-
-async def extend_lease(database: Database, tenant_id: TenantId, job_id: JobId) -> bool:
-    """Whether the job is still in the queue; the lease then runs anew."""
-    async with database.worker() as tx:
-        return bool(await tx.fetch("extend_lease", tenant=tenant_id, job_id=job_id, lease_s=LEASE_S))
-
-
-async def begin_job(tx: TenantTx, job_id: JobId) -> tuple[Upload, int] | None:
-    """The job's upload and the number of this attempt; None when it has ended meanwhile."""
-    rows = await tx.fetch("begin_job", job_id=job_id)
-    if not rows:
-        await tx.run("dequeue_job", job_id=job_id)
-        return None
-    external_id, content_type, facets, payload, attempts = rows[0]
-    return Upload(external_id, content_type, facets, bytes(payload)), int(attempts)
-
-
-async def set_stage(tx: TenantTx, job_id: JobId, stage: str) -> bool:
-    """Whether the job still runs; it is then shown at *stage*."""
-    return bool(await tx.run("set_stage", job_id=job_id, stage=stage))
 
 
 async def end_job(tx: TenantTx, job_id: JobId, outcome: Outcome) -> bool:
@@ -133,18 +169,58 @@ async def end_job(tx: TenantTx, job_id: JobId, outcome: Outcome) -> bool:
         unchanged=outcome.unchanged,
         error_code=outcome.error_code,
         error_detail=outcome.error_detail,
+        warnings=list(outcome.warnings),
     )
-    await tx.run("dequeue_job", job_id=job_id)
+    await tx.run("dequeue_jobs", job_ids=[job_id])
     return bool(ended)
 
 
-async def retry_later(tx: TenantTx, job_id: JobId, *, delay_s: float, code: str, detail: str) -> None:
-    """Put the job back for another attempt after *delay_s*."""
-    await tx.run("retry_job", job_id=job_id, error_code=code, error_detail=detail)
-    await tx.run("postpone_job", job_id=job_id, delay_s=delay_s)
+async def run_progress(tx: TenantTx, run_id: RunId) -> RunProgress:
+    """How far a run is."""
+    rows = await tx.fetch("run_progress", run_id=run_id)
+    counts = {state: int(count) for state, count, _, _ in rows}
+    unchanged = sum(int(row[2]) for row in rows)
+    return RunProgress(
+        waiting=counts.get("queued", 0) + counts.get("running", 0),
+        done=counts.get("done", 0) - unchanged,
+        unchanged=unchanged,
+        failed=counts.get("failed", 0),
+        cancelled=counts.get("cancelled", 0),
+        chunks=sum(int(row[3]) for row in rows),
+    )
 
 
-async def give_back(tx: TenantTx, job_id: JobId) -> None:
-    """Undo `begin_job`: the job waits as if it had not been tried."""
-    await tx.run("unbegin_job", job_id=job_id)
-    await tx.run("postpone_job", job_id=job_id, delay_s=0.0)
+async def run_remarks(tx: TenantTx, run_id: RunId) -> list[Remark]:
+    """The failures and warnings of a run, by external id."""
+    return [Remark(*row) for row in await tx.fetch("run_remarks", run_id=run_id)]
+
+
+async def _enqueue(
+    tx: TenantTx, uploads: Sequence[Upload], *, run_id: RunId | None = None, request: tuple[str, bytes] | None = None
+) -> list[tuple[JobId, DocumentId]]:
+    await supersede(tx, [upload.external_id for upload in uploads])
+    ids = [(JobId(uuid4()), document_id(tx.tenant_id, upload.external_id)) for upload in uploads]
+    key, request_sha256 = request or (None, None)
+    shared = {"run_id": run_id, "idempotency_key": key, "request_sha256": request_sha256}
+    rows = [
+        {
+            **shared,
+            "job_id": job,
+            "document_id": document,
+            "external_id": upload.external_id,
+            "content_type": upload.content_type,
+            "facets": Jsonb(dict(upload.facets)),
+            "payload": upload.payload,
+            "folder": upload.folder,
+            "keep_history": upload.keep_history,
+        }
+        for (job, document), upload in zip(ids, uploads, strict=True)
+    ]
+    await tx.run_many("insert_job", rows)
+    await tx.run("enqueue_jobs", job_ids=[job for job, _ in ids], sizes=[len(upload.payload) for upload in uploads])
+    return ids
+
+
+def _hash(upload: Upload) -> bytes:
+    stated = [upload.external_id, upload.content_type, dict(upload.facets), upload.keep_history]
+    return hashlib.sha256(dumps(stated, sort_keys=True).encode() + upload.payload).digest()

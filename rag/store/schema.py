@@ -9,6 +9,7 @@ from __future__ import annotations
 from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     ForeignKeyConstraint,
@@ -28,7 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from rag.values import DIMS
 
-REVISION = "0001"  # the newest migration; a test holds it to Alembic's head
+REVISION = "0002"  # the newest migration; a test holds it to Alembic's head
 PARTITIONS = 8  # of chunks and embeddings, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
@@ -61,12 +62,27 @@ tenants = Table(
     _moment("created_at", required=True),
     Column("next_ord", Integer, nullable=False, server_default=text("0"), comment="the ordinal of the next chunk"),
     Column("index_version", BigInteger, nullable=False, server_default=text("0"), comment="grows with every change"),
+    Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index that is asked"),
+    PrimaryKeyConstraint("tenant_id"),
+)
+
+# one row for each index of a tenant: the current one, one being built beside it, one kept to go back to
+indexes = Table(
+    "indexes",
+    metadata,
+    _tenant(),
+    Column("generation", Integer, nullable=False),
+    Column("embedder", Text, nullable=False),
+    Column("analyser", Text, nullable=False),
+    Column("chunker", Text, nullable=False),
     Column("posted", BigInteger, nullable=False, server_default=text("0"), comment="chunks in the postings, dead too"),
     Column("dead", BigInteger, nullable=False, server_default=text("0"), comment="of those, chunks deleted since"),
     Column("appended", BigInteger, nullable=False, server_default=text("0"), comment="chunks since compaction"),
     Column("writes", Integer, nullable=False, server_default=text("0"), comment="writes since then: blocks of a term"),
     Column("langs", ARRAY(Text), nullable=False, server_default=text("'{}'"), comment="languages it ever had"),
-    PrimaryKeyConstraint("tenant_id"),
+    _moment("created_at", required=True),
+    PrimaryKeyConstraint("tenant_id", "generation"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
 )
 
 keys = Table(
@@ -100,11 +116,17 @@ documents = Table(
     _moment("valid_to"),
     _moment("created_at", required=True),
     _moment("updated_at", required=True),
-    Column("fingerprint", LargeBinary, nullable=False, comment="sha256 of the content, its facets and the chunker"),
-    Column("chunk_count", Integer, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False, comment="sha256 of the content, its facets and the parsers"),
+    Column("chunk_count", Integer, nullable=False, comment="chunks with a vector in the current index"),
     Column("text", Text, nullable=False),
+    Column("version", Integer, nullable=False, server_default=text("1"), comment="grows where history is kept"),
+    Column("superseded", Boolean, nullable=False, server_default=text("false"), comment="kept as history"),
+    Column("folder", Text, comment="the folder of files it is kept equal to; null when it came over HTTP"),
+    Column("generations", ARRAY(Integer), nullable=False, server_default=text("'{1}'"), comment="indexes it is in"),
+    Column("blocks", LargeBinary, comment="what each span of the text is: JSON, deflated; null before schema 0002"),
+    Column("quarantined", JSONB, nullable=False, server_default=text("'[]'"), comment="chunks without a vector, why"),
     PrimaryKeyConstraint("tenant_id", "document_id"),
-    UniqueConstraint("tenant_id", "external_id"),
+    UniqueConstraint("tenant_id", "external_id", "version"),
     ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
     Index(None, "tenant_id", "doc_type"),
     Index(None, "tenant_id", "source"),
@@ -116,6 +138,8 @@ chunks = Table(
     _tenant(),
     Column("chunk_id", Uuid, nullable=False),
     Column("document_id", Uuid, nullable=False),
+    Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index it is in"),
+    Column("content", Uuid, nullable=False, comment="sha256 of `indexed`, cut: equal chunks have it in common"),
     Column("ord", Integer, nullable=False, comment="the chunk's number in the postings and embeddings"),
     Column("position", Integer, nullable=False),
     Column("kind", Text, nullable=False),
@@ -126,12 +150,13 @@ chunks = Table(
     Column("section_end", Integer, nullable=False),
     Column("text", Text, nullable=False),
     Column("indexed", Text, nullable=False),
-    PrimaryKeyConstraint("tenant_id", "chunk_id"),
+    PrimaryKeyConstraint("tenant_id", "generation", "chunk_id"),
     UniqueConstraint("tenant_id", "ord"),
     ForeignKeyConstraint(
         ["tenant_id", "document_id"], ["documents.tenant_id", "documents.document_id"], ondelete="CASCADE"
     ),
     Index(None, "tenant_id", "document_id"),
+    Index(None, "tenant_id", "generation", "content"),
     postgresql_partition_by="HASH (tenant_id)",
 )
 
@@ -157,12 +182,13 @@ postings = Table(
     "postings",
     metadata,
     _tenant(),
+    Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index it is in"),
     Column("term", BigInteger, nullable=False, comment="64-bit hash of the term"),
     Column("block", Integer, nullable=False, comment="the lowest ordinal in the block"),
     Column("n", Integer, nullable=False),
     Column("ords", LargeBinary, nullable=False, comment="int4, little endian, rising"),
     Column("weights", LargeBinary, nullable=False, comment="float4 BM25 weights without idf, in the order of ords"),
-    PrimaryKeyConstraint("tenant_id", "term", "block"),
+    PrimaryKeyConstraint("tenant_id", "generation", "term", "block"),
     ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
 )
 
@@ -180,15 +206,26 @@ jobs = Table(
     Column("unchanged", Text, comment="why there was nothing to do"),
     Column("error_code", Text),
     Column("error_detail", Text),
-    Column("content_type", Text, nullable=False),
+    Column("content_type", Text, comment="null when the name says it"),
     Column("facets", JSONB, nullable=False, comment="what the caller said of the document"),
     Column("payload", LargeBinary, comment="the content, until the job ends"),
+    Column("folder", Text, comment="as in documents"),
+    Column("keep_history", Boolean, nullable=False, server_default=text("false")),
+    Column("run_id", Uuid, comment="the `rag ingest` it is part of"),
+    Column("idempotency_key", Text),
+    Column("request_sha256", LargeBinary, comment="of the request that came with the idempotency key"),
+    Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
+    Column("chunks_total", Integer, comment="chunks it was cut into"),
+    Column("chunks_done", Integer, nullable=False, server_default=text("0"), comment="of those, with a vector by now"),
+    _moment("stage_at"),
     _moment("created_at", required=True),
     _moment("started_at"),
     _moment("finished_at"),
     PrimaryKeyConstraint("tenant_id", "job_id"),
+    UniqueConstraint("tenant_id", "idempotency_key"),
     ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
     Index(None, "tenant_id", "document_id"),
+    Index(None, "tenant_id", "run_id"),
 )
 
 job_queue = Table(
@@ -198,6 +235,8 @@ job_queue = Table(
     Column("job_id", Uuid, nullable=False),
     _moment("run_at", required=True),
     _moment("leased_until"),
+    Column("size_bytes", BigInteger, nullable=False, server_default=text("0")),
+    Column("tries", Integer, nullable=False, server_default=text("0"), comment="claims so far"),
     PrimaryKeyConstraint("tenant_id", "job_id"),
     ForeignKeyConstraint(["tenant_id", "job_id"], ["jobs.tenant_id", "jobs.job_id"], ondelete="CASCADE"),
     Index("ix_job_queue_run_at", "run_at"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from rag.store.engine import Compiled, TenantTx
 from rag.store.filters import parameters, visible
 from rag.store.postings import Block, read
 from rag.store.schema import chunks, documents, embeddings
-from rag.values import DIMS, Chunk, ChunkId, DocumentId, Scope
+from rag.values import DIMS, Chunk, ChunkId, ContentId, DocumentId, Place, Scope
 
 UNCOUNTED = 2**62  # a partition that was never analysed
 _D, _C, _E = documents.c, chunks.c, embeddings.c
@@ -31,30 +31,8 @@ _CHUNK = (
     *(_C.char_start, _C.char_end, _C.section_start, _C.section_end),
 )
 _LIMIT = bindparam("limit", type_=Integer)
-_WANTED = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
 _THIS_TENANT = bindparam("tenant_id", type_=_C.tenant_id.type)
-
-
-@dataclass(frozen=True, slots=True)
-class TenantState:
-    """A tenant's index: its version, what its postings hold, and what came since they were compacted."""
-
-    index_version: int = 0
-    posted: int = 0
-    dead: int = 0
-    next_ord: int = 0
-    appended: int = 0
-    writes: int = 0
-    langs: tuple[str, ...] = ()
-
-
-async def tenant_state(tx: TenantTx) -> TenantState:
-    """The tenant's index as this transaction sees it; an unknown tenant has an empty one."""
-    rows = await tx.fetch("tenant_state")
-    if not rows:
-        return TenantState()
-    version, posted, dead, next_ord, appended, writes, langs = rows[0]
-    return TenantState(version, posted, dead, next_ord, appended, writes, tuple(langs))
+_THIS_INDEX = and_(_C.tenant_id == _THIS_TENANT, _C.generation == bindparam("generation", type_=Integer))
 
 
 async def count_matching(tx: TenantTx, scope: Scope) -> int:
@@ -69,12 +47,16 @@ async def partition_rows(tx: TenantTx) -> int:
     return estimate if estimate >= 0 else UNCOUNTED
 
 
-async def nearest_exact(tx: TenantTx, scope: Scope, vector: Vectors, *, limit: int) -> list[tuple[ChunkId, float]]:
-    """The *limit* nearest chunks in scope and their cosine distances: every one of them is compared."""
-    return _pairs(await _rows(tx, _exact, scope, vector=HalfVector(vector), limit=limit))
+async def nearest_exact(
+    tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int
+) -> list[tuple[ContentId, float]]:
+    """The *limit* nearest chunks in scope by content, with cosine distances: every one of them is compared."""
+    return _pairs(await _rows(tx, _exact, scope, vector=HalfVector(vector), generation=generation, limit=limit))
 
 
-async def nearest_indexed(tx: TenantTx, scope: Scope, vector: Vectors, *, limit: int) -> list[tuple[ChunkId, float]]:
+async def nearest_indexed(
+    tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int
+) -> list[tuple[ContentId, float]]:
     """Up to *limit* near chunks in scope by the HNSW index; may be too few, which the caller checks."""
     await tx.tune(
         hnsw__ef_search="200",  # below, recall@50 falls under 0.99
@@ -83,39 +65,50 @@ async def nearest_indexed(tx: TenantTx, scope: Scope, vector: Vectors, *, limit:
         enable_seqscan="off",
         enable_sort="off",
     )
-    found = _pairs(await _rows(tx, _indexed, scope, vector=HalfVector(vector), limit=limit))
+    rows = await _rows(tx, _indexed, scope, vector=HalfVector(vector), generation=generation, limit=limit)
     await tx.tune(enable_seqscan="on", enable_sort="on")
-    return sorted(found, key=lambda pair: (pair[1], pair[0]))
+    return sorted(_pairs(rows), key=lambda pair: (pair[1], pair[0]))
 
 
-async def posting_blocks(tx: TenantTx, terms: Sequence[int]) -> list[Block]:
-    """The blocks of *terms*."""
-    return [read(*row) for row in await tx.fetch("posting_blocks", terms=list(terms))]
+async def posting_blocks(tx: TenantTx, terms: Sequence[int], *, generation: int) -> list[Block]:
+    """The blocks of *terms* in an index."""
+    return [read(*row) for row in await tx.fetch("posting_blocks", terms=list(terms), generation=generation)]
 
 
-async def insert_blocks(tx: TenantTx, blocks: Sequence[Block]) -> None:
-    """Store the blocks, in one statement."""
+async def insert_blocks(tx: TenantTx, blocks: Sequence[Block], *, generation: int) -> None:
+    """Store the blocks in an index, in one statement."""
     terms, firsts, sizes, ords, weights = (
         zip(*(block.columns() for block in blocks), strict=True) if blocks else [()] * 5
     )
     columns = {"terms": terms, "blocks": firsts, "sizes": sizes, "ords": ords, "weights": weights}
-    await tx.run("insert_postings", **{name: list(column) for name, column in columns.items()})
+    await tx.run("insert_postings", generation=generation, **{name: list(column) for name, column in columns.items()})
 
 
-async def scoped_ords(tx: TenantTx, scope: Scope) -> NDArray[np.int32]:
+async def scoped_ords(tx: TenantTx, scope: Scope, *, generation: int) -> NDArray[np.int32]:
     """The ordinals of every chunk in scope."""
-    return np.fromiter((row[0] for row in await _rows(tx, _ords, scope)), dtype=np.int32)
+    rows = await _rows(tx, _ords, scope, generation=generation)
+    return np.fromiter((row[0] for row in rows), dtype=np.int32)
 
 
-async def live_in_scope(tx: TenantTx, scope: Scope, ords: Sequence[int]) -> dict[int, ChunkId]:
-    """The chunks among *ords* that exist and are in scope, by ordinal."""
-    return {int(row[0]): ChunkId(row[1]) for row in await _rows(tx, _live, scope, ords=list(ords))}
+async def live_in_scope(tx: TenantTx, scope: Scope, ords: Sequence[int], *, generation: int) -> dict[int, ContentId]:
+    """What the chunks among *ords* say that exist and are in scope, by ordinal."""
+    rows = await _rows(tx, _live, scope, ords=list(ords), generation=generation)
+    return {int(row[0]): ContentId(row[1]) for row in rows}
 
 
-async def load_chunks(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Chunk]:
-    """Those of the chunks that exist and are in scope now."""
-    found = [_chunk(row) for row in await _rows(tx, _load, scope, chunk_ids=list(chunk_ids))]
-    return {chunk.chunk_id: chunk for chunk in found}
+async def load_chunks(
+    tx: TenantTx, scope: Scope, contents: Sequence[ContentId], *, generation: int
+) -> dict[ContentId, Chunk]:
+    """A chunk for each of *contents* that exists in scope now: the first by external id, and where else it stands."""
+    rows = await _rows(tx, _load, scope, contents=list(contents), generation=generation)
+    found: dict[ContentId, Chunk] = {}
+    for content, *columns in rows:
+        chunk = _chunk(columns)
+        first = found.setdefault(ContentId(content), chunk)
+        if first is not chunk:
+            place = Place(chunk.chunk_id, chunk.document_id, chunk.external_id, chunk.start, chunk.end)
+            found[ContentId(content)] = replace(first, also_in=(*first.also_in, place))
+    return found
 
 
 async def load_spans(tx: TenantTx, scope: Scope, wanted: Sequence[tuple[DocumentId, int, int]]) -> list[str | None]:
@@ -132,9 +125,10 @@ async def load_spans(tx: TenantTx, scope: Scope, wanted: Sequence[tuple[Document
     return [found.get(n) for n in range(1, len(wanted) + 1)]
 
 
-async def still_visible(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
+async def still_visible(tx: TenantTx, scope: Scope, chunk_ids: Sequence[ChunkId], *, generation: int) -> set[ChunkId]:
     """Those of the chunks that exist and are in scope now."""
-    return {ChunkId(row[0]) for row in await _rows(tx, _exist, scope, chunk_ids=list(chunk_ids))}
+    rows = await _rows(tx, _exist, scope, chunk_ids=list(chunk_ids), generation=generation)
+    return {ChunkId(row[0]) for row in rows}
 
 
 Build = Callable[[ColumnElement[bool]], Select[Any]]
@@ -158,46 +152,48 @@ def _count(condition: ColumnElement[bool]) -> Select[Any]:
 
 def _exact(condition: ColumnElement[bool]) -> Select[Any]:
     scoped = (
-        select(_C.chunk_id, _DISTANCE)
+        select(_C.content, _DISTANCE)
         .join_from(documents, chunks, _OF_DOCUMENT)
         .join(embeddings, _OF_CHUNK)
-        .where(condition, _C.tenant_id == _THIS_TENANT, _E.tenant_id == _THIS_TENANT)
+        .where(condition, _THIS_INDEX, _E.tenant_id == _THIS_TENANT)
         .cte("scoped")
         # keeps the planner from turning the ORDER BY into an approximate index scan
         .prefix_with("MATERIALIZED", dialect="postgresql")
     )
-    return select(scoped.c.chunk_id, scoped.c.distance).order_by(scoped.c.distance, scoped.c.chunk_id).limit(_LIMIT)
+    return select(scoped.c.content, scoped.c.distance).order_by(scoped.c.distance, scoped.c.content).limit(_LIMIT)
 
 
 def _indexed(condition: ColumnElement[bool]) -> Select[Any]:
     return (
-        select(_C.chunk_id, _DISTANCE)
+        select(_C.content, _DISTANCE)
         .join_from(embeddings, chunks, _OF_CHUNK)
         .join(documents, _OF_DOCUMENT)
-        .where(condition, _C.tenant_id == _THIS_TENANT, _E.tenant_id == _THIS_TENANT)
+        .where(condition, _THIS_INDEX, _E.tenant_id == _THIS_TENANT)
         .order_by(_DISTANCE.element)  # the operator itself, ascending: what the index can give
         .limit(_LIMIT)
     )
 
 
 def _ords(condition: ColumnElement[bool]) -> Select[Any]:
-    return select(_C.ord).join_from(documents, chunks, _OF_DOCUMENT).where(condition, _C.tenant_id == _THIS_TENANT)
+    return select(_C.ord).join_from(documents, chunks, _OF_DOCUMENT).where(condition, _THIS_INDEX)
 
 
 def _live(condition: ColumnElement[bool]) -> Select[Any]:
     wanted = _C.ord == func.any(bindparam("ords", type_=ARRAY(Integer)))
-    query = select(_C.ord, _C.chunk_id).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_C.tenant_id == _THIS_TENANT, wanted, condition)
+    query = select(_C.ord, _C.content).join_from(chunks, documents, _OF_DOCUMENT)
+    return query.where(_THIS_INDEX, wanted, condition)
 
 
 def _load(condition: ColumnElement[bool]) -> Select[Any]:
-    query = select(*_CHUNK).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_C.tenant_id == _THIS_TENANT, _WANTED, condition)
+    wanted = _C.content == func.any(bindparam("contents", type_=ARRAY(Uuid)))
+    query = select(_C.content, *_CHUNK).join_from(chunks, documents, _OF_DOCUMENT)
+    return query.where(_THIS_INDEX, wanted, condition).order_by(_D.external_id, _C.position, _D.version)
 
 
 def _exist(condition: ColumnElement[bool]) -> Select[Any]:
+    wanted = _C.chunk_id == func.any(bindparam("chunk_ids", type_=ARRAY(Uuid)))
     query = select(_C.chunk_id).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_C.tenant_id == _THIS_TENANT, _WANTED, condition)
+    return query.where(_THIS_INDEX, wanted, condition)
 
 
 def _spans(condition: ColumnElement[bool]) -> Select[Any]:
@@ -211,11 +207,11 @@ def _spans(condition: ColumnElement[bool]) -> Select[Any]:
     return select(span.c.n, text).join_from(span, documents, _D.document_id == span.c.document_id).where(condition)
 
 
-def _pairs(rows: Sequence[TupleRow]) -> list[tuple[ChunkId, float]]:
-    return [(ChunkId(chunk), float(distance)) for chunk, distance in rows]
+def _pairs(rows: Sequence[TupleRow]) -> list[tuple[ContentId, float]]:
+    return [(ContentId(content), float(distance)) for content, distance in rows]
 
 
-def _chunk(row: TupleRow) -> Chunk:
+def _chunk(row: Sequence[Any]) -> Chunk:
     """The columns of _CHUNK, which are in the order of Chunk's fields."""
     chunk, document, external_id, title, breadcrumb, *rest = row
     return Chunk(ChunkId(chunk), DocumentId(document), external_id, title, tuple(breadcrumb), *rest)

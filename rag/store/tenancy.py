@@ -51,7 +51,7 @@ async def find_tenant(database: Database, name: str) -> TenantId:
     """
     tenant = tenant_id(name)
     async with database.tenant(tenant) as tx:
-        if not await tx.fetch("tenant_state"):
+        if not await tx.fetch("find_tenant"):
             raise NotFound(f"there is no tenant {name!r}; `rag tenant create {name}` makes it")
     return tenant
 

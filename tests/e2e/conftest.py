@@ -31,7 +31,7 @@ from rag.store.tenancy import create_key, create_tenant
 from rag.telemetry import Metrics
 from rag.values import TenantId
 from rag.wiring import Services
-from tests.fakes import FakeChat, FakeEmbedder, FakeReranker
+from tests.fakes import FakeChat, FakeEmbedder, FakeReranker, embedders
 
 START_S = 30
 JOB_S = 20
@@ -269,7 +269,7 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
     embedder, reranker = FakeEmbedder(), FakeReranker()
     retriever = Retriever(
         database,
-        dense=DenseLeg(database, embedder, exact_below=settings.exact_below),
+        dense=DenseLeg(database, embedders(embedder), exact_below=settings.exact_below),
         lexical=LexicalLeg(database),
         reranker=reranker,
         ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=2.0),
@@ -277,7 +277,7 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
     answerer = Answerer(
         database, retriever=retriever, reranker=reranker, chat=chat, answering=Answering(0.5, settings.section_chars)
     )
-    return Services(settings, database, embedder, retriever, answerer, metrics)
+    return Services(settings, database, embedders(embedder), retriever, answerer, metrics)
 
 
 @asynccontextmanager

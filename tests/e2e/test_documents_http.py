@@ -85,7 +85,9 @@ async def test_a_document_that_cannot_be_read_fails_its_job_with_the_reason(newc
     assert (job["state"], job["chunks"]) == ("failed", None)
     assert job["error"]["code"] == "invalid_input"
     assert "bad.md" in job["error"]["detail"]
-    assert (await newcomer.send("GET", document("bad.md"))).status_code == 404
+    told = (await newcomer.send("GET", document("bad.md"))).json()
+    assert (told["status"], told["job_id"], told["detail"]) == ("failed", job["job_id"], job["error"]["detail"])
+    assert "text" not in told
 
 
 async def test_a_failed_upload_leaves_the_old_version(newcomer: Caller) -> None:

@@ -16,7 +16,7 @@ from rag.values import tenant_id
 from rag.wiring import Services
 from tests.e2e.conftest import MARKDOWN, Caller, FakeService, OpenFake
 from tests.e2e.test_query_http import events
-from tests.fakes import FakeChat, FakeEmbedder, parse_directly
+from tests.fakes import FakeChat, embedders, parse_directly
 
 ANSWER = ("A refund ", "takes five ", "days. ", "[1]")
 QUESTION = "refund takes five days"
@@ -25,7 +25,7 @@ QUESTION = "refund takes five days"
 async def with_a_document(fake: FakeService) -> Caller:
     caller = await fake.caller()
     source = Source("refunds.md", b"# Refunds\n\nA refund takes five days.\n")
-    [result] = await Pipeline(fake.database, FakeEmbedder(), parse_directly).ingest(tenant_id("fake"), [source])
+    [result] = await Pipeline(fake.database, embedders(), parse_directly).ingest(tenant_id("fake"), [source])
     assert result.state == "done"
     return caller
 
@@ -59,7 +59,7 @@ async def test_metrics_count_requests_by_route_and_status_and_name_nobody(acme: 
 )
 async def test_metrics_count_ended_jobs(fake_service: OpenFake, content: bytes, state: str) -> None:
     async def work(services: Services) -> None:
-        pipeline = Pipeline(services.database, FakeEmbedder(), parse_directly)
+        pipeline = Pipeline(services.database, embedders(), parse_directly)
         await Worker(services.database, pipeline, services.metrics, random.Random(1)).run()
 
     async with fake_service(background=work) as fake:

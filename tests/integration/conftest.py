@@ -5,10 +5,10 @@ import pytest
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.store.engine import Database
-from tests.fakes import FakeEmbedder
+from tests.fakes import embedders
 from tests.integration.reading import Legs
 
 
 @pytest.fixture
 def legs(database: Database) -> Legs:
-    return Legs(DenseLeg(database, FakeEmbedder(), exact_below=10_000), LexicalLeg(database))
+    return Legs(DenseLeg(database, embedders(), exact_below=10_000), LexicalLeg(database))

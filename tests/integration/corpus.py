@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from rag.analysis import analyse
+from ingest.pipeline import CHUNKER
+from rag.analysis import ANALYSER, analyse
 from rag.protocols import Vectors
-from rag.store.documents import PreparedDocument, replace_documents
 from rag.store.engine import Database
-from rag.values import Draft, Facets, Filter, Question, Scope, TenantId, chunk_id, document_id
+from rag.store.writing import PreparedDocument, replace_documents
+from rag.values import Draft, Facets, Filter, Question, Recipe, Scope, TenantId, content_id
 from tests.fakes import unit_vector
 
+RECIPE = Recipe("fake-embedder", ANALYSER, CHUNKER)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
@@ -42,7 +44,7 @@ def prepared(
 async def store(database: Database, tenant: TenantId, documents: Iterable[PreparedDocument]) -> None:
     """Write *documents* in one transaction."""
     async with database.tenant(tenant) as tx:
-        await replace_documents(tx, list(documents))
+        await replace_documents(tx, list(documents), RECIPE)
 
 
 def scope(filter_: Filter | None = None, *, groups: Sequence[str] = (), as_of: datetime = NOW) -> Scope:
@@ -53,7 +55,6 @@ def question(text: str, in_scope: Scope | None = None, *, top_k: int = 6) -> Que
     return Question(text, in_scope or scope(), top_k=top_k)
 
 
-def ids_of(tenant: TenantId, document: PreparedDocument) -> list[str]:
-    """The ids its chunks have once stored."""
-    owner = document_id(tenant, document.external_id)
-    return [str(chunk_id(owner, draft.position, draft.text)) for draft in document.drafts]
+def ids_of(document: PreparedDocument) -> list[str]:
+    """The ids of what its chunks say."""
+    return [str(content_id(draft.indexed)) for draft in document.drafts]

@@ -30,7 +30,7 @@ class Legs:
     async def find(self, tenant: TenantId, query: str) -> tuple[set[ChunkId], set[ChunkId]]:
         dense = await self.dense(tenant, question(query), 50)
         lexical = await self.lexical(tenant, question(query), 50)
-        return {r.chunk_id for r in dense.ranked}, {r.chunk_id for r in lexical.ranked}
+        return {r.content for r in dense.ranked}, {r.content for r in lexical.ranked}
 
 
 async def document(database: Database, tenant: TenantId, name: str = "handbook.md") -> StoredDocument:

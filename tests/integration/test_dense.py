@@ -12,12 +12,13 @@ from sqlalchemy import text
 from rag.errors import NotFound, RagError
 from rag.protocols import Vectors
 from rag.retrieval.dense import DenseLeg
-from rag.store.documents import PreparedDocument, delete_document, get_document
+from rag.store.documents import delete_document, get_document
 from rag.store.engine import Compiled, Database
 from rag.store.search import nearest_indexed
 from rag.store.tenancy import create_tenant
+from rag.store.writing import PreparedDocument
 from rag.values import Facets, Filter, Leaf, Not, TenantId, tenant_id
-from tests.fakes import FakeEmbedder, unit_vector
+from tests.fakes import embedders, unit_vector
 from tests.integration.corpus import ids_of, prepared, question, scope, store
 
 DEPTH = 50
@@ -34,7 +35,7 @@ class Rows:
     kinds: list[str]
 
     def __post_init__(self) -> None:
-        self.ids = [ids_of(self.tenant, document)[0] for document in self.documents]
+        self.ids = [ids_of(document)[0] for document in self.documents]
         self.vectors = halved(np.concatenate([document.vectors for document in self.documents]))
 
     def similarities(self, query: str, ids: list[str]) -> list[float]:
@@ -74,18 +75,18 @@ async def rows(database: Database, owner: psycopg.Connection) -> Rows:
 
 @pytest.fixture
 def exact(database: Database) -> DenseLeg:
-    return DenseLeg(database, FakeEmbedder(), exact_below=10_000)
+    return DenseLeg(database, embedders(), exact_below=10_000)
 
 
 @pytest.fixture
 def by_index(database: Database) -> DenseLeg:
-    return DenseLeg(database, FakeEmbedder(), exact_below=0)
+    return DenseLeg(database, embedders(), exact_below=0)
 
 
 async def search(leg: DenseLeg, tenant: TenantId, query: str, filter_: Filter | None = None) -> list[str]:
     found = await leg(tenant, question(query, scope(filter_)), DEPTH)
     assert [ranked.rank for ranked in found.ranked] == list(range(1, len(found.ranked) + 1))
-    return [str(ranked.chunk_id) for ranked in found.ranked]
+    return [str(ranked.content) for ranked in found.ranked]
 
 
 def recall(found: list[str], nearest: list[str]) -> float:
@@ -109,7 +110,7 @@ def random_filters(rows: Rows, seed: int) -> Iterator[tuple[Filter | None, set[i
 async def test_rows_are_as_many_as_match_and_the_nearest_under_any_filter(
     database: Database, rows: Rows, exact_below: int
 ) -> None:
-    leg = DenseLeg(database, FakeEmbedder(), exact_below=exact_below)
+    leg = DenseLeg(database, embedders(), exact_below=exact_below)
     for seed, query in enumerate(QUESTIONS):
         for filter_, kept in random_filters(rows, seed):
             found = await search(leg, rows.tenant, query, filter_)
@@ -141,7 +142,7 @@ async def test_the_index_is_used_where_it_is_meant_to_be(database: Database, row
         " WHERE a.amname = 'hnsw'"
     )
     async with database.tenant(rows.tenant) as tx:
-        found = await nearest_indexed(tx, scope(), unit_vector("q1"), limit=DEPTH)
+        found = await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=DEPTH)
         used = (await tx.select(Compiled.of(scans)))[0][0]
 
     assert used > 0
@@ -174,7 +175,7 @@ async def test_another_tenants_rows_in_the_same_index_change_nothing(
     away = [replace(one, vectors=one.vectors * 0.1 - unit_vector("q1")) for one in far.documents]
     await store(database, far.tenant, away)
 
-    found = await search(DenseLeg(database, FakeEmbedder(), exact_below=exact_below), far.tenant, "q1")
+    found = await search(DenseLeg(database, embedders(), exact_below=exact_below), far.tenant, "q1")
 
     assert len(found) == DEPTH
     assert set(found) <= set(far.ids)

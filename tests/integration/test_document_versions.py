@@ -5,14 +5,12 @@ from collections.abc import Sequence
 
 import psycopg
 
-from rag.store.documents import (
-    PreparedDocument,
-    replace_documents,
-)
 from rag.store.engine import Database
-from rag.store.search import scoped_ords, tenant_state
-from rag.values import TenantId, chunk_id, document_id
-from tests.integration.corpus import prepared, scope, store
+from rag.store.indexes import index_state
+from rag.store.search import scoped_ords
+from rag.store.writing import PreparedDocument, replace_documents
+from rag.values import TenantId, content_id
+from tests.integration.corpus import RECIPE, prepared, scope, store
 from tests.integration.reading import Legs, document
 
 IN_ONE_STATEMENT = (
@@ -31,7 +29,7 @@ async def test_others_see_the_old_version_until_the_new_one_is_committed(
     old = await legs.find(tenant, "zebra")
 
     async with database.tenant(tenant) as tx:
-        await replace_documents(tx, [prepared("one", "walrus")])
+        await replace_documents(tx, [prepared("one", "walrus")], RECIPE)
         assert await legs.find(tenant, "zebra") == old
         assert (await legs.find(tenant, "walrus"))[1] == set()
         assert (await document(database, tenant, "one")).text == "zebra\nzebra again"
@@ -62,7 +60,6 @@ async def test_searches_while_documents_come_and_go_find_the_ones_that_stay(
     database: Database, legs: Legs, tenant: TenantId
 ) -> None:
     await store(database, tenant, [prepared("stays", "zebra stays"), prepared("one", "zebra")])
-    stays = document_id(tenant, "stays")
     writing = asyncio.create_task(
         _write_each(database, tenant, [prepared("one", *["zebra comes"] * (1 + n % 3)) for n in range(100)])
     )
@@ -72,7 +69,7 @@ async def test_searches_while_documents_come_and_go_find_the_ones_that_stay(
         found.append(await legs.find(tenant, "zebra stays"))
     await writing
 
-    expected = chunk_id(stays, 0, "zebra stays")
+    expected = content_id("zebra stays")
     assert len(found) > 10
     assert all(expected in dense and expected in lexical for dense, lexical in found)
 
@@ -92,8 +89,8 @@ async def test_writers_of_one_tenant_never_share_an_ordinal(
             tasks.create_task(store(database, tenant, [one]))
 
     async with database.tenant(tenant) as tx:
-        ords = (await scoped_ords(tx, scope())).tolist()
-        state = await tenant_state(tx)
+        ords = (await scoped_ords(tx, scope(), generation=1)).tolist()
+        state = await index_state(tx)
     assert sorted(ords) == list(range(40))
     assert (state.next_ord, state.posted, state.dead, state.index_version) == (40, 40, 0, 20)
     assert [len(found) for found in await legs.find(tenant, "zebra")] == [40, 40]

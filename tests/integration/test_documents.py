@@ -11,7 +11,8 @@ from rag.store.documents import (
     list_documents,
 )
 from rag.store.engine import Database, TenantTx
-from rag.store.search import live_in_scope, tenant_state
+from rag.store.indexes import index_state
+from rag.store.search import live_in_scope
 from rag.values import Facets, TenantId, tenant_id
 from tests.conftest import MakeTenant
 from tests.integration.corpus import prepared, scope, store
@@ -69,13 +70,13 @@ async def test_deleting_what_is_not_there_is_not_found_and_changes_nothing(
     database: Database, tenant: TenantId
 ) -> None:
     async with database.tenant(tenant) as tx:
-        before = await tenant_state(tx)
+        before = await index_state(tx)
 
     with pytest.raises(NotFound, match="absent"):
         await delete(database, tenant, "absent")
 
     async with database.tenant(tenant) as tx:
-        assert await tenant_state(tx) == before
+        assert await index_state(tx) == before
 
 
 async def test_writing_for_an_unknown_tenant_is_not_found(database: Database) -> None:
@@ -128,4 +129,4 @@ async def test_ordinals_of_deleted_chunks_are_not_given_again(database: Database
     await store(database, tenant, [prepared("one", "zebra")])
 
     async with database.tenant(tenant) as tx:
-        assert list(await live_in_scope(tx, scope(), [0, 1, 2])) == [1]
+        assert list(await live_in_scope(tx, scope(), [0, 1, 2], generation=1)) == [1]

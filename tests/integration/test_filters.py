@@ -12,7 +12,7 @@ from rag.store.engine import Database
 from rag.store.search import count_matching, load_chunks, scoped_ords
 from rag.store.tenancy import create_tenant
 from rag.values import Facets, Scope, TenantId
-from tests.fakes import FakeEmbedder
+from tests.fakes import embedders
 from tests.integration.corpus import prepared, question, scope, store
 
 DOCUMENTS = {
@@ -165,11 +165,11 @@ async def grouped(database: Database) -> TenantId:
 
 async def seen(database: Database, tenant: TenantId, within: Scope) -> list[str]:
     """The external ids in scope, on which every way to read must agree."""
-    legs = DenseLeg(database, FakeEmbedder(), exact_below=100), LexicalLeg(database)
-    dense, lexical = [{r.chunk_id for r in (await leg(tenant, question("common", within), 50)).ranked} for leg in legs]
+    legs = DenseLeg(database, embedders(), exact_below=100), LexicalLeg(database)
+    dense, lexical = [{r.content for r in (await leg(tenant, question("common", within), 50)).ranked} for leg in legs]
     async with database.tenant(tenant) as tx:
-        chunks = await load_chunks(tx, within, sorted(dense))
-        counted, ords = await count_matching(tx, within), await scoped_ords(tx, within)
+        chunks = await load_chunks(tx, within, sorted(dense), generation=1)
+        counted, ords = await count_matching(tx, within), await scoped_ords(tx, within, generation=1)
     assert dense == lexical == chunks.keys()
     assert len(dense) == counted == len(ords)
     return sorted(chunk.external_id for chunk in chunks.values())

@@ -18,9 +18,9 @@ from rag.store.documents import fingerprints, get_document, list_documents
 from rag.store.engine import Database
 from rag.store.jobs import Upload, cancel_job, enqueue, get_job
 from rag.store.search import live_in_scope, load_chunks, load_spans, scoped_ords
-from rag.values import ChunkId, DocumentId, Facets, JobId, Question, TenantId, document_id
+from rag.values import ContentId, DocumentId, Facets, JobId, Question, TenantId, document_id
 from tests.conftest import MakeTenant
-from tests.fakes import FakeEmbedder, FakeReranker
+from tests.fakes import FakeReranker, embedders
 from tests.integration.corpus import ids_of, prepared, question, scope, store
 
 DOCUMENTS = 60
@@ -58,9 +58,9 @@ async def fill(database: Database, tenant: TenantId) -> Side:
     await store(database, tenant, documents)
     async with database.tenant(tenant) as tx:
         jobs = [(await enqueue(tx, Upload(f"job-{n}", "text/plain", {}, b"text")))[0] for n in range(5)]
-    chunks = frozenset(chunk for document in documents for chunk in ids_of(tenant, document))
+    contents = frozenset(content for document in documents for content in ids_of(document))
     owned = frozenset(document_id(tenant, document.external_id) for document in documents)
-    return Side(tenant, chunks, owned, tuple(jobs))
+    return Side(tenant, contents, owned, tuple(jobs))
 
 
 async def test_no_search_filter_or_id_reaches_the_other_tenant(database: Database, sides: tuple[Side, Side]) -> None:
@@ -98,7 +98,7 @@ def any_question(rng: random.Random) -> Question:
 async def by_retriever(database: Database, mine: Side, other: Side, rng: random.Random) -> set[UUID]:
     retriever = Retriever(
         database,
-        dense=DenseLeg(database, FakeEmbedder(), exact_below=rng.choice((0, 10_000))),
+        dense=DenseLeg(database, embedders(), exact_below=rng.choice((0, 10_000))),
         lexical=LexicalLeg(database),
         reranker=FakeReranker(),
         ranking=Ranking(rerank_top=10, rerank_deadline_s=1.0, rerank_weight=1.0, fused_weight=2.0),
@@ -106,16 +106,16 @@ async def by_retriever(database: Database, mine: Side, other: Side, rng: random.
     asked = any_question(rng)
     hits = (await retriever.retrieve(mine.tenant, asked)).hits
     passages = await expand(database, mine.tenant, hits[:3], scope=asked.scope, section_chars=500)
-    return {hit.chunk.chunk_id for hit in hits} | {p.chunk.document_id for p in passages}
+    return {hit.chunk.document_id for hit in hits} | {p.chunk.document_id for p in passages}
 
 
 async def by_dense_leg(database: Database, mine: Side, other: Side, rng: random.Random) -> set[UUID]:
-    leg = DenseLeg(database, FakeEmbedder(), exact_below=rng.choice((0, 10_000)))
-    return {ranked.chunk_id for ranked in (await leg(mine.tenant, any_question(rng), 50)).ranked}
+    leg = DenseLeg(database, embedders(), exact_below=rng.choice((0, 10_000)))
+    return {ranked.content for ranked in (await leg(mine.tenant, any_question(rng), 50)).ranked}
 
 
 async def by_lexical_leg(database: Database, mine: Side, other: Side, rng: random.Random) -> set[UUID]:
-    return {ranked.chunk_id for ranked in (await LexicalLeg(database)(mine.tenant, any_question(rng), 50)).ranked}
+    return {ranked.content for ranked in (await LexicalLeg(database)(mine.tenant, any_question(rng), 50)).ranked}
 
 
 async def by_documents(database: Database, mine: Side, other: Side, rng: random.Random) -> set[UUID]:
@@ -129,10 +129,12 @@ async def by_documents(database: Database, mine: Side, other: Side, rng: random.
 
 async def by_ids_of_the_other(database: Database, mine: Side, other: Side, rng: random.Random) -> set[UUID]:
     in_scope = scope(groups=("hr",))
-    mixed = [ChunkId(UUID(chunk)) for chunk in (*rng.sample(sorted(other.chunks), 5), *sorted(mine.chunks)[:5])]
+    mixed = [ContentId(UUID(chunk)) for chunk in (*rng.sample(sorted(other.chunks), 5), *sorted(mine.chunks)[:5])]
     async with database.tenant(mine.tenant) as tx:
-        loaded = await load_chunks(tx, in_scope, mixed)
-        alive = await live_in_scope(tx, in_scope, (await scoped_ords(tx, in_scope)).tolist())
+        loaded = await load_chunks(tx, in_scope, mixed, generation=1)
+        alive = await live_in_scope(
+            tx, in_scope, (await scoped_ords(tx, in_scope, generation=1)).tolist(), generation=1
+        )
     return set(loaded) | set(alive.values())
 
 

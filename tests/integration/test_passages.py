@@ -6,7 +6,7 @@ from rag.retrieval.expand import expand
 from rag.store.documents import delete_document
 from rag.store.engine import Database
 from rag.store.search import load_chunks
-from rag.values import ChunkId, Facets, Hit, TenantId, chunk_id, document_id
+from rag.values import Facets, Hit, TenantId, content_id
 from tests.integration.corpus import prepared, scope, store
 
 OLD = prepared("fees.md", "The fee is 3 EUR.", "It is due in May.")
@@ -14,10 +14,9 @@ SIZE = 400
 
 
 async def hits_of(database: Database, tenant: TenantId) -> list[Hit]:
-    owner = document_id(tenant, "fees.md")
-    ids = [ChunkId(chunk_id(owner, draft.position, draft.text)) for draft in OLD.drafts]
+    ids = [content_id(draft.indexed) for draft in OLD.drafts]
     async with database.tenant(tenant) as tx:
-        found = await load_chunks(tx, scope(), ids)
+        found = await load_chunks(tx, scope(), ids, generation=1)
     return [Hit(found[id_], 1.0, rank, 1.0) for rank, id_ in enumerate(ids, 1)]
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import psycopg
 import pytest
@@ -13,9 +11,9 @@ from rag.store.documents import (
     list_documents,
 )
 from rag.store.engine import Database
-from rag.store.search import tenant_state
+from rag.store.indexes import index_state
 from rag.values import TenantId, document_id
-from tests.fakes import FakeEmbedder, parse_directly
+from tests.fakes import FakeEmbedder, embedders, parse_directly
 from tests.integration.reading import NOBODY, Legs, chunk_ids, delete, document
 
 FIRST = b"# Refunds\n\nA zebra refund takes five days.\n\n# Parcels\n\nA zebra parcel goes by train."
@@ -29,7 +27,7 @@ def embedder_calls() -> FakeEmbedder:
 
 @pytest.fixture
 def pipeline(database: Database, embedder_calls: FakeEmbedder) -> Pipeline:
-    return Pipeline(database, embedder_calls, parse_directly)
+    return Pipeline(database, embedders(embedder_calls), parse_directly)
 
 
 async def ingest(
@@ -58,7 +56,7 @@ async def test_the_same_content_again_does_nothing(
     await ingest(pipeline, tenant, FIRST)
     before, embedded = await document(database, tenant), len(embedder_calls.embedded)
     async with database.tenant(tenant) as tx:
-        version = await tenant_state(tx)
+        version = await index_state(tx)
 
     result = await ingest(pipeline, tenant, FIRST)
 
@@ -66,7 +64,7 @@ async def test_the_same_content_again_does_nothing(
     assert await document(database, tenant) == before
     assert len(embedder_calls.embedded) == embedded
     async with database.tenant(tenant) as tx:
-        assert await tenant_state(tx) == version
+        assert await index_state(tx) == version
 
 
 async def test_the_same_content_with_other_facets_is_a_change(
@@ -116,7 +114,7 @@ async def test_a_failing_embedder_leaves_the_old_version_whole(
     before, ids = await document(database, tenant), chunk_ids(owner, tenant)
 
     with pytest.raises(UpstreamError):
-        await ingest(Pipeline(database, FakeEmbedder(UpstreamError()), parse_directly), tenant, SECOND)
+        await ingest(Pipeline(database, embedders(FakeEmbedder(UpstreamError())), parse_directly), tenant, SECOND)
 
     assert await document(database, tenant) == before
     assert chunk_ids(owner, tenant) == ids
@@ -190,26 +188,21 @@ def _vector(text: str) -> Vectors:
     return np.array(text.strip("[]").split(","), dtype=np.float32)
 
 
-class SilentEmbedder(FakeEmbedder):
-    """Has no vector for texts that say so."""
-
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        vectors = await super().embed_documents(texts)
-        vectors[["unspeakable" in text for text in texts]] = 0
-        return vectors
-
-
 async def test_a_document_that_cannot_be_written_holds_up_no_other_of_its_batch(
-    database: Database, tenant: TenantId
+    database: Database, tenant: TenantId, pipeline: Pipeline, owner: psycopg.Connection
 ) -> None:
     texts = {"one.md": b"Parcels go by train.", "two.md": b"This is unspeakable.", "three.md": b"Fees are kept."}
     sources = [Source(name, text, "text/markdown") for name, text in texts.items()]
 
-    results = await Pipeline(database, SilentEmbedder(), parse_directly).ingest(tenant, sources)
+    owner.execute("ALTER TABLE documents ADD CONSTRAINT unspeakable CHECK (external_id <> 'two.md') NOT VALID")
+    try:
+        results = await pipeline.ingest(tenant, sources)
+    finally:
+        owner.execute("ALTER TABLE documents DROP CONSTRAINT unspeakable")
 
     assert [(r.external_id, r.state, r.code) for r in results] == [
         ("one.md", "done", ""),
-        ("two.md", "failed", "upstream_error"),
+        ("two.md", "failed", "store_error"),
         ("three.md", "done", ""),
     ]
     async with database.tenant(tenant) as tx:

@@ -62,7 +62,7 @@ async def execute_as_worker(database: Database, statement: Statement, tenant: Te
 
 async def fail_as(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as tx:
-        await tx.fetch("tenant_state")
+        await tx.fetch("find_tenant")
         raise ZeroDivisionError
 
 
@@ -184,7 +184,7 @@ async def test_a_connection_that_went_through_the_pool_keeps_no_tenant(
     single: Database, pair: tuple[TenantId, TenantId]
 ) -> None:
     async with single.tenant(pair[0]) as tx:
-        assert await tx.fetch("tenant_state")
+        assert await tx.fetch("find_tenant")
 
     async with single.bare() as connection:
         setting = await scalar(connection, "SELECT coalesce(current_setting('app.tenant_id', true), '')")
@@ -207,7 +207,7 @@ async def test_a_connection_is_in_the_services_role_again_after_worker_and_tuned
     async with single.bare() as connection:
         expected = await scalar(connection, "SHOW enable_sort")
     async with single.worker() as worker:
-        assert await worker.fetch("claim_job", lease_s=0.0)
+        assert await worker.fetch("claim_jobs", only=None, lease_s=0.0, most_jobs=1, most_bytes=1)
     async with single.tenant(pair[0]) as tx:
         await tx.tune(enable_sort="off")
 

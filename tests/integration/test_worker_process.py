@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from rag.inference.onnx import OnnxEmbedder
 from rag.store.engine import Database
 from rag.values import JobId, TenantId
 from tests.conftest import REPOSITORY
@@ -60,14 +61,15 @@ async def test_a_worker_killed_while_it_embeds_leaves_the_old_document_and_anoth
     owner: psycopg.Connection,
     database_url: str,
     process_environment: dict[str, str],
+    embedder: OnnxEmbedder,
 ) -> None:
     await upload(database, tenant, FIRST)
-    await worker_of(database).run_one()
+    await worker_of(database, embedder).run_one()
     old = await document(database, tenant)
     job_id = await upload(database, tenant, LONG)
 
     async def embedding() -> bool:
-        return (await job_of(database, tenant, job_id)).stage == "parsing and embedding"
+        return (await job_of(database, tenant, job_id)).stage == "embedding"
 
     with worker_process(database_url, process_environment) as process:
         await until(embedding)
@@ -75,7 +77,7 @@ async def test_a_worker_killed_while_it_embeds_leaves_the_old_document_and_anoth
         process.wait()
     killed, left = await job_of(database, tenant, job_id), await document(database, tenant)
     end_leases(owner)
-    await worker_of(database).run_one()
+    await worker_of(database, embedder).run_one()
 
     job, new = await job_of(database, tenant, job_id), await document(database, tenant)
     assert (killed.state, killed.attempts) == ("running", 1)
@@ -92,9 +94,10 @@ async def test_a_worker_killed_while_it_writes_leaves_the_old_document_and_anoth
     owner: psycopg.Connection,
     database_url: str,
     process_environment: dict[str, str],
+    embedder: OnnxEmbedder,
 ) -> None:
     await upload(database, tenant, FIRST)
-    await worker_of(database).run_one()
+    await worker_of(database, embedder).run_one()
     old = await document(database, tenant)
     job_id = await upload(database, tenant, SECOND)
 
@@ -109,7 +112,7 @@ async def test_a_worker_killed_while_it_writes_leaves_the_old_document_and_anoth
         process.wait()
     left = await document(database, tenant)
     end_leases(owner)
-    await worker_of(database).run_one()
+    await worker_of(database, embedder).run_one()
 
     job, new = await job_of(database, tenant, job_id), await document(database, tenant)
     assert left == old

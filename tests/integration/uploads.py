@@ -9,19 +9,20 @@ import psycopg
 from ingest.pipeline import Pipeline
 from ingest.worker import Worker
 from rag.errors import NotFound
+from rag.protocols import Embedder
 from rag.store.documents import StoredDocument, get_document
 from rag.store.engine import Database
 from rag.store.jobs import Job, Upload, cancel_job, enqueue, get_job
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId
-from tests.fakes import FakeEmbedder, parse_directly
+from tests.fakes import embedders, parse_directly
 
 FIRST = b"# Refunds\n\nA refund takes five days."
 SECOND = b"# Refunds\n\nA refund takes nine days."
 
 
-def worker_of(database: Database, embedder: FakeEmbedder | None = None) -> Worker:
-    return Worker(database, Pipeline(database, embedder or FakeEmbedder(), parse_directly), Metrics(), random.Random(0))
+def worker_of(database: Database, embedder: Embedder | None = None) -> Worker:
+    return Worker(database, Pipeline(database, embedders(embedder), parse_directly), Metrics(), random.Random(0))
 
 
 async def upload(

@@ -4,55 +4,115 @@ SELECT document_id, fingerprint FROM documents
  WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s);
 
 -- name: delete_chunks
--- One row touched for each chunk of the documents; their vectors go with them.
-DELETE FROM chunks WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s);
+-- One row touched for each index that had chunks of the documents; their vectors go with them.
+WITH gone AS (
+       DELETE FROM chunks WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s)
+       RETURNING generation),
+     counted AS (SELECT generation, count(*) AS n FROM gone GROUP BY generation)
+UPDATE indexes i SET dead = dead + counted.n
+  FROM counted WHERE i.tenant_id = %(tenant_id)s AND i.generation = counted.generation;
 
--- name: delete_document
--- One row touched when there was such a document.
-DELETE FROM documents WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s;
+-- name: delete_documents
+-- One row touched for each version there was of the document.
+DELETE FROM documents WHERE tenant_id = %(tenant_id)s AND external_id = %(external_id)s;
+
+-- name: versions_of
+-- The ids of the document's versions.
+SELECT document_id FROM documents WHERE tenant_id = %(tenant_id)s AND external_id = %(external_id)s;
 
 -- name: upsert_document
 -- One row touched.
 INSERT INTO documents (tenant_id, document_id, external_id, title, doc_type, source, lang, tags, metadata, acl,
-                       valid_from, valid_to, fingerprint, chunk_count, text)
+                       valid_from, valid_to, fingerprint, chunk_count, text, version, folder, generations, blocks,
+                       quarantined)
 VALUES (%(tenant_id)s, %(document_id)s, %(external_id)s, %(title)s, %(doc_type)s, %(source)s, %(lang)s, %(tags)s,
-        %(metadata)s, %(acl)s, %(valid_from)s, %(valid_to)s, %(fingerprint)s, %(chunk_count)s, %(text)s)
+        %(metadata)s, %(acl)s, %(valid_from)s, %(valid_to)s, %(fingerprint)s, %(chunk_count)s, %(text)s, %(version)s,
+        %(folder)s, ARRAY[%(generation)s::int], %(blocks)s, %(quarantined)s)
 ON CONFLICT (tenant_id, document_id) DO UPDATE
    SET title = excluded.title, doc_type = excluded.doc_type, source = excluded.source, lang = excluded.lang,
        tags = excluded.tags, metadata = excluded.metadata, acl = excluded.acl, valid_from = excluded.valid_from,
        valid_to = excluded.valid_to, fingerprint = excluded.fingerprint, chunk_count = excluded.chunk_count,
-       text = excluded.text, updated_at = now();
+       text = excluded.text, version = excluded.version, folder = excluded.folder, generations = excluded.generations,
+       blocks = excluded.blocks, quarantined = excluded.quarantined, updated_at = now();
 
--- name: insert_chunk
--- One row touched.
-INSERT INTO chunks (tenant_id, chunk_id, document_id, ord, position, kind, breadcrumb, char_start, char_end,
-                    section_start, section_end, text, indexed)
-VALUES (%(tenant_id)s, %(chunk_id)s, %(document_id)s, %(ord)s, %(position)s, %(kind)s, %(breadcrumb)s, %(start)s,
-        %(end)s, %(section_start)s, %(section_end)s, %(text)s, %(indexed)s);
+-- name: current_versions
+-- The numbers of the current versions of documents.
+SELECT document_id, version FROM documents
+ WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s);
 
--- name: insert_embedding
--- One row touched.
-INSERT INTO embeddings (tenant_id, ord, embedding) VALUES (%(tenant_id)s, %(ord)s, %(embedding)s);
+-- name: keep_version
+-- One row touched: the current version once more, as history that ends where the next one begins.
+INSERT INTO documents (tenant_id, document_id, external_id, title, doc_type, source, lang, tags, metadata, acl,
+                       valid_from, valid_to, created_at, updated_at, fingerprint, chunk_count, text, version,
+                       superseded, folder, generations, blocks, quarantined)
+SELECT tenant_id, %(kept_id)s, external_id, title, doc_type, source, lang, tags, metadata, acl, valid_from,
+       least(valid_to, %(valid_until)s), created_at, updated_at, fingerprint, chunk_count, text, version, true, folder,
+       generations, blocks, quarantined
+  FROM documents WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s;
+
+-- name: keep_chunks
+-- One row touched for each chunk: the chunks of the current version go over to its copy, under ids of its own.
+UPDATE chunks SET document_id = %(kept_id)s, chunk_id = md5(%(kept_id)s::text || chunk_id::text)::uuid
+ WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s;
+
+-- name: stage_table
+-- Nothing; the rows of one transaction on their way in. -- unscoped: a table that this connection alone sees
+CREATE TEMPORARY TABLE IF NOT EXISTS staged_chunks (
+       chunk_id uuid, document_id uuid, generation int, content uuid, ord int, position int, kind text,
+       breadcrumb text[], char_start int, char_end int, section_start int, section_end int, text text, indexed text,
+       embedding halfvec) ON COMMIT DELETE ROWS;
+
+-- name: stage_chunks
+-- Rows in; COPY takes no table under row-level security. -- unscoped: a table that this connection alone sees
+COPY staged_chunks (chunk_id, document_id, generation, content, ord, position, kind, breadcrumb, char_start, char_end,
+                    section_start, section_end, text, indexed, embedding) FROM STDIN (FORMAT BINARY);
+
+-- name: insert_chunks
+-- One row touched for each staged chunk.
+INSERT INTO chunks (tenant_id, chunk_id, document_id, generation, content, ord, position, kind, breadcrumb, char_start,
+                    char_end, section_start, section_end, text, indexed)
+SELECT %(tenant_id)s, chunk_id, document_id, generation, content, ord, position, kind, breadcrumb, char_start, char_end,
+       section_start, section_end, text, indexed
+  FROM staged_chunks;
+
+-- name: insert_embeddings
+-- One row touched for each staged chunk that has a vector.
+INSERT INTO embeddings (tenant_id, ord, embedding)
+SELECT %(tenant_id)s, ord, embedding FROM staged_chunks WHERE embedding IS NOT NULL;
 
 -- name: insert_postings
 -- One row touched for each block.
-INSERT INTO postings (tenant_id, term, block, n, ords, weights)
-SELECT %(tenant_id)s, p.term, p.block, p.n, p.ords, p.weights
+INSERT INTO postings (tenant_id, generation, term, block, n, ords, weights)
+SELECT %(tenant_id)s, %(generation)s, p.term, p.block, p.n, p.ords, p.weights
   FROM unnest(%(terms)s::bigint[], %(blocks)s::int[], %(sizes)s::int[], %(ords)s::bytea[], %(weights)s::bytea[])
        AS p (term, block, n, ords, weights);
 
+-- name: known_vectors
+-- The vectors that an index has already, by content.
+SELECT DISTINCT ON (c.content) c.content, e.embedding
+  FROM chunks c JOIN embeddings e ON e.tenant_id = c.tenant_id AND e.ord = c.ord
+ WHERE c.tenant_id = %(tenant_id)s AND e.tenant_id = %(tenant_id)s AND c.generation = %(generation)s
+   AND c.content = ANY(%(contents)s);
+
+-- name: add_generation
+-- One row touched when the document is still as it was prepared, and not yet in that index.
+UPDATE documents SET generations = generations || %(generation)s::int
+ WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s AND fingerprint = %(fingerprint)s
+   AND NOT %(generation)s = ANY(generations);
+
 -- name: get_document
--- One document with everything but its fingerprint.
-SELECT document_id, external_id, title, doc_type, source, lang, tags, metadata, acl, valid_from, valid_to, created_at,
-       updated_at, chunk_count, text
+-- One version of a document, the current one when none is named, with everything but its fingerprint.
+SELECT document_id, external_id, version, superseded, title, doc_type, source, lang, tags, metadata, acl, valid_from,
+       valid_to, created_at, updated_at, chunk_count, quarantined, text
   FROM documents
- WHERE tenant_id = %(tenant_id)s AND external_id = %(external_id)s AND (acl = '{}' OR acl && %(groups)s);
+ WHERE tenant_id = %(tenant_id)s AND external_id = %(external_id)s AND (acl = '{}' OR acl && %(groups)s)
+   AND version = coalesce(%(version)s::int, version) AND (%(version)s::int IS NOT NULL OR NOT superseded);
 
 -- name: list_documents
 -- A page of documents after an external id, without texts.
-SELECT document_id, external_id, title, doc_type, source, lang, tags, metadata, acl, valid_from, valid_to, created_at,
-       updated_at, chunk_count, NULL
+SELECT document_id, external_id, version, superseded, title, doc_type, source, lang, tags, metadata, acl, valid_from,
+       valid_to, created_at, updated_at, chunk_count, quarantined, NULL
   FROM documents
- WHERE tenant_id = %(tenant_id)s AND external_id > %(after)s AND (acl = '{}' OR acl && %(groups)s)
+ WHERE tenant_id = %(tenant_id)s AND external_id > %(after)s AND NOT superseded AND (acl = '{}' OR acl && %(groups)s)
  ORDER BY external_id
  LIMIT %(limit)s;

@@ -1,71 +1,112 @@
--- name: insert_job
--- One row touched.
-INSERT INTO jobs (tenant_id, job_id, document_id, external_id, state, stage, content_type, facets, payload)
-VALUES (%(tenant_id)s, %(job_id)s, %(document_id)s, %(external_id)s, 'queued', 'queued', %(content_type)s, %(facets)s,
-        %(payload)s);
-
--- name: enqueue_job
--- One row touched.
-INSERT INTO job_queue (tenant_id, job_id) VALUES (%(tenant_id)s, %(job_id)s);
-
--- name: lock_document
+-- name: lock_documents
 -- Nothing of use: uploads of one document take turns, so the later one always supersedes the earlier.
-SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s::text || %(document_id)s::text, 0));
+SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s::text || d.id::text, 0))
+  FROM (SELECT unnest(%(document_ids)s::uuid[]) AS id ORDER BY 1) d;
+
+-- name: lock_idempotency_key
+-- Nothing of use: requests with one key take turns, so the second finds what the first has done.
+SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s::text || %(idempotency_key)s, 1));
+
+-- name: find_request
+-- The job that a request with this key has made, and the hash of that request.
+SELECT job_id, document_id, request_sha256 FROM jobs
+ WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s;
 
 -- name: supersede_jobs
--- One row touched for each open job of the document: the newer upload takes its place.
+-- One row touched for each open job of the documents: the newer upload takes its place.
 UPDATE jobs SET state = 'cancelled', stage = 'superseded', payload = NULL, finished_at = now()
- WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s AND state IN ('queued', 'running');
+ WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s) AND state IN ('queued', 'running');
+
+-- name: insert_job
+-- One row touched.
+INSERT INTO jobs (tenant_id, job_id, document_id, external_id, state, stage, stage_at, content_type, facets, payload,
+                  folder, keep_history, run_id, idempotency_key, request_sha256)
+VALUES (%(tenant_id)s, %(job_id)s, %(document_id)s, %(external_id)s, 'queued', 'queued', now(), %(content_type)s,
+        %(facets)s, %(payload)s, %(folder)s, %(keep_history)s, %(run_id)s, %(idempotency_key)s, %(request_sha256)s);
+
+-- name: enqueue_jobs
+-- One row touched for each job.
+INSERT INTO job_queue (tenant_id, job_id, size_bytes)
+SELECT %(tenant_id)s, q.job_id, q.size_bytes
+  FROM unnest(%(job_ids)s::uuid[], %(sizes)s::bigint[]) AS q (job_id, size_bytes);
 
 -- name: get_job
--- One job as its owner sees it.
-SELECT job_id, document_id, external_id, state, stage, attempts, chunks, unchanged, error_code, error_detail,
-       created_at, started_at, finished_at
-  FROM jobs WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s;
+-- One job as its owner sees it, with how many of the tenant's jobs are before it while it waits.
+SELECT j.job_id, j.document_id, j.external_id, j.state, j.stage, j.attempts, j.chunks, j.unchanged, j.warnings,
+       j.error_code, j.error_detail, j.created_at, j.started_at, j.finished_at, j.stage_at, now(), j.chunks_done,
+       j.chunks_total,
+       CASE WHEN j.state = 'queued' THEN
+            (SELECT count(*) FROM job_queue mine JOIN job_queue q ON q.tenant_id = mine.tenant_id
+              WHERE mine.tenant_id = %(tenant_id)s AND mine.job_id = j.job_id
+                AND (q.run_at, q.job_id) < (mine.run_at, mine.job_id)) END
+  FROM jobs j WHERE j.tenant_id = %(tenant_id)s AND j.job_id = %(job_id)s;
 
--- name: claim_job
--- The tenant and id of one job whose turn it is, leased to the caller. -- unscoped: workers serve every tenant
-UPDATE job_queue SET leased_until = now() + make_interval(secs => %(lease_s)s)
- WHERE (tenant_id, job_id) = (
-       SELECT tenant_id, job_id FROM job_queue
+-- name: newest_job
+-- The id of the newest job of a document.
+SELECT job_id FROM jobs WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s
+ ORDER BY created_at DESC, job_id LIMIT 1;
+
+-- name: claim_jobs
+-- The tenant and ids of jobs whose turn it is, leased to the caller: those of one tenant that were never tried, as many
+-- as fit a batch, or one alone that was tried before, so that it takes no other down. -- unscoped: every tenant's queue
+WITH head AS (
+       SELECT tenant_id, job_id, tries FROM job_queue
         WHERE run_at <= now() AND (leased_until IS NULL OR leased_until < now())
+          AND (%(only)s::uuid IS NULL OR tenant_id = %(only)s::uuid)
         ORDER BY run_at, job_id
         LIMIT 1
-          FOR UPDATE SKIP LOCKED)
-RETURNING tenant_id, job_id;
+          FOR UPDATE SKIP LOCKED),
+     rest AS (
+       SELECT q.tenant_id, q.job_id, q.run_at, q.size_bytes FROM job_queue q JOIN head h ON q.tenant_id = h.tenant_id
+        WHERE h.tries = 0 AND q.tries = 0 AND q.job_id <> h.job_id
+          AND q.run_at <= now() AND (q.leased_until IS NULL OR q.leased_until < now())
+        ORDER BY q.run_at, q.job_id
+        LIMIT %(most_jobs)s - 1
+          FOR UPDATE OF q SKIP LOCKED),
+     batch AS (
+       SELECT tenant_id, job_id FROM head
+       UNION ALL
+       SELECT tenant_id, job_id
+         FROM (SELECT *, sum(size_bytes) OVER (ORDER BY run_at, job_id) AS upto FROM rest) sized
+        WHERE upto <= %(most_bytes)s)
+UPDATE job_queue q SET leased_until = now() + make_interval(secs => %(lease_s)s), tries = q.tries + 1
+  FROM batch WHERE q.tenant_id = batch.tenant_id AND q.job_id = batch.job_id
+RETURNING q.tenant_id, q.job_id;
 
--- name: extend_lease
--- The job's id while it is still in the queue. -- unscoped: the worker's own lease
+-- name: extend_leases
+-- The ids of those jobs that are still in the queue. -- unscoped: the worker's own leases
 UPDATE job_queue SET leased_until = now() + make_interval(secs => %(lease_s)s)
- WHERE tenant_id = %(tenant)s AND job_id = %(job_id)s
+ WHERE tenant_id = %(tenant)s AND job_id = ANY(%(job_ids)s)
 RETURNING job_id;
 
--- name: begin_job
--- The job's work, when it has not ended meanwhile.
-UPDATE jobs SET state = 'running', stage = 'parsing', attempts = attempts + 1, started_at = coalesce(started_at, now())
- WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state IN ('queued', 'running')
-RETURNING external_id, content_type, facets, payload, attempts;
+-- name: begin_jobs
+-- The jobs' work, of those that have not ended meanwhile.
+UPDATE jobs SET state = 'running', stage = 'parsing', stage_at = now(), attempts = attempts + 1, chunks_done = 0,
+       chunks_total = NULL, started_at = coalesce(started_at, now())
+ WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s) AND state IN ('queued', 'running')
+RETURNING job_id, attempts, external_id, content_type, facets, payload, folder, keep_history;
 
--- name: set_stage
--- One row touched while the job runs.
-UPDATE jobs SET stage = %(stage)s WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running';
+-- name: show_progress
+-- The ids of those of the jobs that still run; each is then shown at its stage, with its counts of chunks.
+UPDATE jobs SET stage = p.stage, chunks_done = p.done, chunks_total = p.total,
+       stage_at = CASE WHEN jobs.stage = p.stage THEN stage_at ELSE now() END
+  FROM unnest(%(job_ids)s::uuid[], %(stages)s::text[], %(done)s::int[], %(totals)s::int[])
+       AS p (job_id, stage, done, total)
+ WHERE jobs.tenant_id = %(tenant_id)s AND jobs.job_id = p.job_id AND state = 'running'
+RETURNING jobs.job_id;
 
 -- name: end_job
 -- One row touched when the job had not ended before.
 UPDATE jobs
-   SET state = %(state)s, stage = %(state)s, chunks = %(chunks)s, unchanged = %(unchanged)s,
-       error_code = %(error_code)s, error_detail = %(error_detail)s, payload = NULL, finished_at = now()
+   SET state = %(state)s, stage = %(state)s, stage_at = now(), chunks = %(chunks)s, unchanged = %(unchanged)s,
+       warnings = %(warnings)s, error_code = %(error_code)s, error_detail = %(error_detail)s, payload = NULL,
+       finished_at = now()
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state IN ('queued', 'running');
 
 -- name: retry_job
 -- One row touched: the job waits for its next attempt.
-UPDATE jobs SET state = 'queued', stage = 'waiting to try again', error_code = %(error_code)s,
+UPDATE jobs SET state = 'queued', stage = 'waiting to try again', stage_at = now(), error_code = %(error_code)s,
        error_detail = %(error_detail)s
- WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running';
-
--- name: unbegin_job
--- One row touched: the job is queued again and the attempt not counted.
-UPDATE jobs SET state = 'queued', stage = 'queued', attempts = attempts - 1
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running';
 
 -- name: postpone_job
@@ -73,6 +114,28 @@ UPDATE jobs SET state = 'queued', stage = 'queued', attempts = attempts - 1
 UPDATE job_queue SET run_at = now() + make_interval(secs => %(delay_s)s), leased_until = NULL
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s;
 
--- name: dequeue_job
--- One row touched when the job was in the queue.
-DELETE FROM job_queue WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s;
+-- name: unbegin_jobs
+-- One row touched for each job: they are queued again and the attempt not counted.
+UPDATE jobs SET state = 'queued', stage = 'queued', stage_at = now(), attempts = attempts - 1
+ WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s) AND state = 'running';
+
+-- name: unclaim_jobs
+-- One row touched for each job: their turn is now, and this claim is not counted.
+UPDATE job_queue SET run_at = now(), leased_until = NULL, tries = tries - 1
+ WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s);
+
+-- name: dequeue_jobs
+-- One row touched for each of the jobs that was in the queue.
+DELETE FROM job_queue WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s);
+
+-- name: run_progress
+-- How many jobs of a run are in each state, how many of them had nothing to do, and their chunks so far.
+SELECT state, count(*), count(unchanged), coalesce(sum(CASE WHEN state = 'done' THEN chunks ELSE chunks_done END), 0)
+  FROM jobs WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s
+ GROUP BY state;
+
+-- name: run_remarks
+-- The jobs of a run that failed or have warnings.
+SELECT external_id, state, error_code, error_detail, warnings FROM jobs
+ WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND (state = 'failed' OR warnings <> '{}')
+ ORDER BY external_id;

@@ -7,22 +7,46 @@ ON CONFLICT DO NOTHING;
 -- One row touched when the tenant existed; everything it had goes with it.
 DELETE FROM tenants WHERE tenant_id = %(tenant_id)s;
 
--- name: tenant_state
--- The tenant's counters, in the order of TenantState's fields.
-SELECT index_version, posted, dead, next_ord, appended, writes, langs FROM tenants WHERE tenant_id = %(tenant_id)s;
+-- name: find_tenant
+-- One row when there is such a tenant.
+SELECT tenant_id FROM tenants WHERE tenant_id = %(tenant_id)s;
+
+-- name: index_state
+-- The current index, or the one above it, in the order of IndexState's fields.
+SELECT t.index_version, t.next_ord, i.generation, i.embedder, i.analyser, i.chunker, i.posted, i.dead, i.appended,
+       i.writes, i.langs
+  FROM tenants t JOIN indexes i ON i.tenant_id = t.tenant_id
+ WHERE t.tenant_id = %(tenant_id)s AND i.tenant_id = %(tenant_id)s
+   AND CASE WHEN %(next)s THEN i.generation > t.generation ELSE i.generation = t.generation END
+ ORDER BY i.generation DESC
+ LIMIT 1;
 
 -- name: lock_tenant
 -- The tenant's row, held until the transaction ends: one writer at a time gives ordinals and versions, while
 -- uploads and new keys, which only refer to the tenant, pass.
-SELECT next_ord FROM tenants WHERE tenant_id = %(tenant_id)s FOR NO KEY UPDATE;
+SELECT next_ord, generation FROM tenants WHERE tenant_id = %(tenant_id)s FOR NO KEY UPDATE;
 
--- name: count_change
--- One row touched: the tenant's counters after chunks came and went.
-UPDATE tenants
-   SET next_ord = next_ord + %(added)s, posted = posted + %(added)s, dead = dead + %(removed)s,
-       appended = appended + %(added)s, writes = writes + 1, index_version = index_version + 1,
-       langs = ARRAY(SELECT DISTINCT unnest(langs || %(langs)s::text[]) ORDER BY 1)
+-- name: open_index
+-- One row touched when there was no such index yet: an empty one is made.
+INSERT INTO indexes (tenant_id, generation, embedder, analyser, chunker)
+VALUES (%(tenant_id)s, %(generation)s, %(embedder)s, %(analyser)s, %(chunker)s)
+ON CONFLICT DO NOTHING;
+
+-- name: recipe
+-- What an index was made with.
+SELECT embedder, analyser, chunker FROM indexes WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;
+
+-- name: give_ordinals
+-- One row touched: the tenant has changed, and its next ordinal moves on.
+UPDATE tenants SET next_ord = next_ord + %(added)s, index_version = index_version + 1
  WHERE tenant_id = %(tenant_id)s;
+
+-- name: count_added
+-- One row touched: an index's counters after chunks came.
+UPDATE indexes
+   SET posted = posted + %(added)s, appended = appended + %(added)s, writes = writes + 1,
+       langs = ARRAY(SELECT DISTINCT unnest(langs || %(langs)s::text[]) ORDER BY 1)
+ WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;
 
 -- name: insert_key
 -- One row touched.

@@ -7,8 +7,8 @@ import pytest
 
 from rag.analysis import term_id
 from rag.retrieval.lexical import TIES, accumulate, best, idf, query_terms
+from rag.store.indexes import IndexState
 from rag.store.postings import Block
-from rag.store.search import TenantState
 
 FEE, PLAN = 7, 9
 
@@ -17,8 +17,8 @@ def block(term: int, ords: list[int], weights: list[float]) -> Block:
     return Block(term, np.array(ords, np.int32), np.array(weights, np.float32))
 
 
-def state(posted: int, next_ord: int) -> TenantState:
-    return TenantState(index_version=1, posted=posted, dead=0, next_ord=next_ord)
+def state(posted: int, next_ord: int) -> IndexState:
+    return IndexState(index_version=1, posted=posted, dead=0, next_ord=next_ord)
 
 
 def scores_of(*values: float) -> np.ndarray:

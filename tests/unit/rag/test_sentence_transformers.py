@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rag.errors import ModelMissing, SetupError
-from rag.inference.opening import open_embedder
+from rag.inference.opening import open_embedders
 from rag.inference.sentence_transformers import SentenceTransformerEmbedder, SentenceTransformerReranker
 from rag.settings import Settings
 from rag.values import Deadline
@@ -68,4 +68,4 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
 
     with pytest.raises(SetupError, match=r"rag-service\[sentence-transformers\]"):
-        open_embedder(Settings(embedder="some/model"))
+        open_embedders(Settings(embedder="some/model"))

@@ -1,0 +1,81 @@
+"""What a run says of itself: a bar while it goes on, and an honest account at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ingest.run import Run
+
+Show = Callable[[Run], None]
+
+
+@contextmanager
+def bar() -> Iterator[Show]:
+    """A bar on a terminal, fed with the run: documents that ended of those known, chunks, their rate, time left."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[chunks]} chunks, {task.fields[rate]:.0f}/s"),
+        TimeRemainingColumn(),
+    )
+    started = time.monotonic()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("ingesting", total=None, chunks=0, rate=0.0)
+
+        def show(run: Run) -> None:
+            now = run.progress
+            rate = now.chunks / max(time.monotonic() - started, 1e-9)
+            total = len(run.results) + run.enqueued
+            progress.update(task, total=total, completed=total - now.waiting, chunks=now.chunks, rate=rate)
+
+        yield show
+
+
+async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
+    """Whether a document failed; the failures and warnings are on standard error, the summary on standard output."""
+    remarks = [*run.results, *await run.remarks()]
+    failures = [result for result in remarks if result.state == "failed"]
+    for result in remarks:
+        for warning in result.warnings:
+            sys.stderr.write(f"warning: {result.external_id}: {warning}\n")
+    for failure in failures:
+        reason = failure.reason.removeprefix(f"{failure.external_id}: ")  # it names the document itself, for jobs
+        sys.stderr.write(f"failed: {failure.external_id}: {reason} ({failure.code})\n")
+    if waiting := run.progress.waiting:
+        sys.stderr.write(f"{waiting} documents wait in the queue; `rag worker`, or the same command again, goes on\n")
+    summary = _summary(run, len(failures), seconds)
+    if as_json:
+        listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
+        sys.stdout.write(json.dumps({**summary, "failures": listed}) + "\n")
+    else:
+        sys.stdout.write(
+            "{files} documents: {done} ingested, {unchanged} unchanged, {failed} failed; "
+            "{chunks} chunks in {seconds} s\n".format(**summary)
+        )
+    return bool(failures)
+
+
+def _summary(run: Run, failed: int, seconds: float) -> dict[str, object]:
+    unchanged = sum(result.state == "unchanged" for result in run.results)
+    counts: dict[str, object] = {
+        "files": len(run.results) + run.enqueued,
+        "done": run.progress.done,
+        "failed": failed,
+        "unchanged": unchanged + run.progress.unchanged,
+        "chunks": run.progress.chunks,
+        "seconds": round(seconds, 2),
+    }
+    if run.progress.cancelled:
+        counts["superseded"] = run.progress.cancelled
+    if run.progress.waiting:
+        counts["waiting"] = run.progress.waiting
+    return counts

@@ -1,0 +1,78 @@
+"""A tenant's indexes: what each was made with and what it holds, and the ordinals of those who write to one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rag.errors import IndexMismatch, NotFound
+from rag.store.engine import TenantTx
+from rag.values import IndexChoice, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """An index: the tenant's version, the index's number and recipe, what its postings hold, what came since."""
+
+    index_version: int = 0
+    next_ord: int = 0
+    generation: int = 1
+    recipe: Recipe | None = None
+    posted: int = 0
+    dead: int = 0
+    appended: int = 0
+    writes: int = 0
+    langs: tuple[str, ...] = ()
+
+
+async def index_state(tx: TenantTx, choice: IndexChoice = "current") -> IndexState:
+    """The index as this transaction sees it; before the first write, and for an unknown tenant, an empty one.
+
+    Raises NotFound when the next one is asked for and none is being built.
+    """
+    rows = await tx.fetch("index_state", next=choice == "next")
+    if not rows:
+        if choice == "next":
+            raise NotFound("no index is being built for this tenant; `rag reindex` builds one")
+        return IndexState()
+    version, next_ord, generation, *recipe, posted, dead, appended, writes, langs = rows[0]
+    return IndexState(version, next_ord, generation, Recipe(*recipe), posted, dead, appended, writes, tuple(langs))
+
+
+async def lock(tx: TenantTx) -> tuple[int, int]:
+    """The next ordinal and the current index's number; other writers of the tenant wait until this one commits.
+
+    Raises NotFound when the tenant does not exist.
+    """
+    rows = await tx.fetch("lock_tenant")
+    if not rows:
+        raise NotFound("the tenant does not exist; `rag tenant create NAME` makes it")
+    return int(rows[0][0]), int(rows[0][1])
+
+
+async def open_index(tx: TenantTx, generation: int, recipe: Recipe) -> None:
+    """Let *recipe* write to the index; the first write decides what it is made with.
+
+    Raises IndexMismatch when it was made with something else.
+    """
+    await tx.run(
+        "open_index",
+        generation=generation,
+        embedder=recipe.embedder,
+        analyser=recipe.analyser,
+        chunker=recipe.chunker,
+    )
+    check_recipe(Recipe(*(await tx.fetch("recipe", generation=generation))[0]), recipe)
+
+
+def check_recipe(stored: Recipe, ours: Recipe) -> None:
+    """Return only if both are the same.
+
+    Raises IndexMismatch naming what differs.
+    """
+    pairs = (
+        ("embedder", stored.embedder, ours.embedder),
+        ("analyser", stored.analyser, ours.analyser),
+        ("chunker", stored.chunker, ours.chunker),
+    )
+    if differing := [f"{part} {old}, not {new}" for part, old, new in pairs if old != new]:
+        raise IndexMismatch(f"the tenant's index was made with {' and '.join(differing)}; run `rag reindex`")
