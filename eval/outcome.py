@@ -130,7 +130,7 @@ def _misquotes(citation: Citation, documents: Mapping[str, str | None]) -> bool:
 
 
 def _holds(hit: Hit, gold: Gold) -> bool:
-    return hit.external_id == gold.document and contains(hit.text, gold.passage)
+    return gold.document in hit.documents and contains(hit.text, gold.passage)
 
 
 def _quotes_gold(citation: Citation, golds: Sequence[Gold]) -> bool:

@@ -80,7 +80,7 @@ async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit
     for query_id, text in asked:
         reply = await service.search(Asker(benchmark.tenant), {"query": text, **options})
         replies.append(reply)
-        scores.append(score([hit.external_id for hit in reply.hits], benchmark.qrels[query_id]))
+        scores.append(score([document for hit in reply.hits for document in hit.documents], benchmark.qrels[query_id]))
         if len(replies) % 50 == 0:
             sys.stderr.write(f"asked {len(replies)} of {len(asked)} queries\n")
     elapsed = [reply.elapsed_ms for reply in replies]

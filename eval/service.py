@@ -64,14 +64,26 @@ class Places(BaseModel):
     fused: Place | None = None
 
 
+class OtherPlace(BaseModel):
+    """Another document that says the same."""
+
+    external_id: str
+
+
 class Hit(BaseModel):
-    """A ranked chunk."""
+    """A ranked chunk; `also_in` names the other places of the same text."""
 
     chunk_id: str
     external_id: str
+    also_in: tuple[OtherPlace, ...] = ()
     breadcrumb: tuple[str, ...] | str = ()
     text: str
     ranks: Places | None = None
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Every document that the chunk stands in."""
+        return (self.external_id, *(place.external_id for place in self.also_in))
 
     @property
     def label(self) -> str:

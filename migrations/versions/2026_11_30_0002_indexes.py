@@ -41,6 +41,7 @@ def downgrade() -> None:
     """Back to one index: the others, the history and what came with them are dropped."""
     op.execute("SET LOCAL lock_timeout = '5s'")
     _see_all("NO FORCE")
+    op.execute("ALTER TABLE indexes NO FORCE ROW LEVEL SECURITY")
     op.execute("DELETE FROM documents WHERE superseded")
     op.execute("DELETE FROM chunks c USING tenants t WHERE t.tenant_id = c.tenant_id AND c.generation <> t.generation")
     op.execute(

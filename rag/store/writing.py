@@ -109,6 +109,7 @@ async def _kept(
         return document, prepared
     begins = prepared.facets.valid_from or datetime.now(UTC)
     kept = {"document_id": document, "kept_id": uuid5(document, f"version {version}")}
+    await tx.run("next_version", document_id=document)
     await tx.run("keep_version", valid_until=begins, **kept)
     await tx.run("keep_chunks", **kept)
     return document, replace(prepared, facets=replace(prepared.facets, valid_from=begins))

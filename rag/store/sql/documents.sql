@@ -40,14 +40,18 @@ ON CONFLICT (tenant_id, document_id) DO UPDATE
 SELECT document_id, version FROM documents
  WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s);
 
+-- name: next_version
+-- One row touched: the current version's number is left to its copy.
+UPDATE documents SET version = version + 1 WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s;
+
 -- name: keep_version
--- One row touched: the current version once more, as history that ends where the next one begins.
+-- One row touched: the version before once more, as history that ends where the next one begins.
 INSERT INTO documents (tenant_id, document_id, external_id, title, doc_type, source, lang, tags, metadata, acl,
                        valid_from, valid_to, created_at, updated_at, fingerprint, chunk_count, text, version,
                        superseded, folder, generations, blocks, quarantined)
 SELECT tenant_id, %(kept_id)s, external_id, title, doc_type, source, lang, tags, metadata, acl, valid_from,
-       least(valid_to, %(valid_until)s), created_at, updated_at, fingerprint, chunk_count, text, version, true, folder,
-       generations, blocks, quarantined
+       least(valid_to, %(valid_until)s), created_at, updated_at, fingerprint, chunk_count, text, version - 1, true,
+       folder, generations, blocks, quarantined
   FROM documents WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s;
 
 -- name: keep_chunks

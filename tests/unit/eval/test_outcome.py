@@ -50,6 +50,14 @@ def test_each_stage_is_ranked_by_its_own_ranks_and_the_last_by_the_order_of_the_
     assert ranks == {"dense": (5, None), "lexical": (4, None), "fused": (2, None), "reranked": (2, None)}
 
 
+def test_a_hit_counts_for_every_document_that_says_the_same(hit: HitMaker) -> None:
+    copied = hit("c1", "copy.md", "alpha takes two days") | {"also_in": [{"external_id": "a.md"}]}
+
+    ranks = judge(QUESTION, _search(copied), _reply("no_evidence"), {}).ranks
+
+    assert ranks["reranked"] == (1, None)
+
+
 def test_a_citation_is_right_by_its_quote_or_by_its_chunk_but_only_in_a_gold_document(hit: HitMaker) -> None:
     search = _search(
         hit("c1", "a.md", "Intro. Alpha takes two days. Outro."),
