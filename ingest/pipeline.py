@@ -26,7 +26,7 @@ from rag.store.queue import Progress
 from rag.store.writing import PreparedDocument, known_vectors, replace_documents
 from rag.values import Draft, Facets, Recipe, TenantId, content_id, document_id
 
-CHUNKER = "structure-3"  # change it with the splitter: an index holds chunks of one kind
+CHUNKER = "structure-2"  # change it with the splitter: an index holds chunks of one kind
 PARSERS = "3"  # change it with the parsers: the same file is then written anew
 
 

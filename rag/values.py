@@ -179,7 +179,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A stored chunk with the document facts a caller is shown; `also_in` are the other places of the same text."""
+    """A stored chunk with the document facts a caller is shown; `also_in` are the other places of the same text.
+
+    `version` is that of the document, in whose text the spans count.
+    """
 
     chunk_id: ChunkId
     document_id: DocumentId
@@ -193,6 +196,7 @@ class Chunk:
     end: int
     section_start: int
     section_end: int
+    version: int = 1
     also_in: tuple[Place, ...] = ()
 
 
@@ -309,6 +313,7 @@ class Citation:
     start: int
     end: int
     quote: str
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)

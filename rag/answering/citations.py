@@ -60,4 +60,6 @@ def _citation(passage: Passage, start: int, end: int) -> Citation:
     holds = (c for c in passage.chunks if c.start <= begin and finish <= c.end)
     chunk = next(holds, passage.chunk)  # the section around the hits supports claims too
     quote = passage.text[start:end]
-    return Citation(passage.n, chunk.chunk_id, chunk.document_id, chunk.external_id, begin, finish, quote)
+    return Citation(
+        passage.n, chunk.chunk_id, chunk.document_id, chunk.external_id, begin, finish, quote, chunk.version
+    )

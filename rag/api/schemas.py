@@ -69,7 +69,7 @@ class PlaceBody(BaseModel):
 
 
 class HitBody(BaseModel):
-    """A chunk that was found; `text` is the document's text[start:end].
+    """A chunk that was found; `text` is text[start:end] of the document's version.
 
     A text that stands in several places is one hit: the first by external id, the others in `also_in`.
     """
@@ -80,6 +80,7 @@ class HitBody(BaseModel):
     title: str
     breadcrumb: list[str]
     text: str
+    version: int
     start: int
     end: int
     score: float
@@ -99,12 +100,13 @@ class SearchResult(BaseModel):
 
 
 class CitationBody(BaseModel):
-    """Where a claim stands; `quote` is the document's text[start:end]."""
+    """Where a claim stands; `quote` is text[start:end] of the document's version."""
 
     n: int
     chunk_id: str
     document_id: str
     external_id: str
+    version: int
     start: int
     end: int
     quote: str
@@ -183,6 +185,7 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
                 chunk_id=str(c.chunk_id),
                 document_id=str(c.document_id),
                 external_id=c.external_id,
+                version=c.version,
                 start=c.start,
                 end=c.end,
                 quote=c.quote,
@@ -225,6 +228,7 @@ def _hit(hit: Hit, *, explain: bool) -> HitBody:
         title=chunk.title,
         breadcrumb=list(chunk.breadcrumb),
         text=chunk.text,
+        version=chunk.version,
         start=chunk.start,
         end=chunk.end,
         score=hit.score,

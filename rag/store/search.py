@@ -28,7 +28,7 @@ _OF_DOCUMENT = and_(_C.tenant_id == _D.tenant_id, _C.document_id == _D.document_
 _OF_CHUNK = and_(_E.tenant_id == _C.tenant_id, _E.ord == _C.ord)
 _CHUNK = (
     *(_C.chunk_id, _C.document_id, _D.external_id, _D.title, _C.breadcrumb, _C.kind, _C.text, _C.indexed),
-    *(_C.char_start, _C.char_end, _C.section_start, _C.section_end),
+    *(_C.char_start, _C.char_end, _C.section_start, _C.section_end, _D.version),
 )
 _LIMIT = bindparam("limit", type_=Integer)
 _THIS_TENANT = bindparam("tenant_id", type_=_C.tenant_id.type)

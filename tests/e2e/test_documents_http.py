@@ -100,6 +100,34 @@ async def test_a_failed_upload_leaves_the_old_version(newcomer: Caller) -> None:
     assert await newcomer.found("boiler service")
 
 
+async def test_a_superseded_policy_answers_for_its_own_time_only(newcomer: Caller) -> None:
+    for begins, days in (("2024-01-01", "five"), ("2025-06-01", "nine")):
+        text = f"# Refunds\n\nA refund takes {days} business days."
+        await newcomer.put("refunds.md", json={"text": text, "valid_from": begins, "keep_history": True})
+
+    today = await newcomer.query("How many business days does a refund take?")
+    then = await newcomer.query("How many business days does a refund take?", as_of="2024-05-01")
+
+    assert ("nine" in today["answer"], "five" in today["answer"]) == (True, False)
+    assert ("nine" in then["answer"], "five" in then["answer"]) == (False, True)
+    for answer in (today, then):
+        [citation] = answer["citations"]
+        path = f"{document('refunds.md')}?version={citation['version']}"
+        stored = (await newcomer.send("GET", path)).json()
+        assert stored["document_id"] == citation["document_id"]
+        assert stored["text"][citation["start"] : citation["end"]] == citation["quote"]
+
+
+async def test_the_same_text_in_two_documents_is_one_hit_with_both(newcomer: Caller) -> None:
+    for name in ("a.md", "copies/a.md"):
+        await newcomer.put(name, json={"text": TEXT})
+
+    hits = (await newcomer.search("boiler service"))["hits"]
+
+    assert [hit["external_id"] for hit in hits] == ["a.md"] * len(hits)
+    assert [[place["external_id"] for place in hit["also_in"]] for hit in hits] == [["copies/a.md"]] * len(hits)
+
+
 async def test_documents_are_listed_in_pages(newcomer: Caller) -> None:
     for name in ("c.md", "a.md", "b/x.md"):
         await newcomer.put(name, json={"text": TEXT, "title": name})
