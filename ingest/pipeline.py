@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 
@@ -24,9 +25,10 @@ from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_recipe, index_state
 from rag.store.queue import Progress
 from rag.store.writing import PreparedDocument, known_vectors, replace_documents
-from rag.values import Draft, Facets, Recipe, TenantId, content_id, document_id
+from rag.values import ContentId, Draft, Facets, Recipe, TenantId, content_id, document_id
 
 CHUNKER = "structure-2"  # change it with the splitter: an index holds chunks of one kind
+LOOK_S = 0.5  # between two looks at who still wants a document, while it is embedded
 PARSERS = "3"  # change it with the parsers: the same file is then written anew
 
 
@@ -67,7 +69,12 @@ class Cut:
     facets: Facets
     parsed: Parsed
     drafts: Sequence[Draft]
+    contents: Sequence[ContentId]
     terms: Sequence[Sequence[str]]
+
+    def texts(self) -> Iterator[tuple[ContentId, str]]:
+        """What each chunk says, by its id."""
+        return zip(self.contents, (draft.indexed for draft in self.drafts), strict=True)
 
 
 Parse = Callable[[bytes, str, str | None], Awaitable[Parsed]]
@@ -161,14 +168,17 @@ class Pipeline:
         self, tenant_id: TenantId, parts: Sequence[Cut], *, recipe: Recipe, generation: int, watch: Watch
     ) -> list[PreparedDocument]:
         """The documents that are still wanted, with the vectors of their chunks."""
-        texts = {content_id(draft.indexed): draft.indexed for part in parts for draft in part.drafts}
+        texts = {content: text for part in parts for content, text in part.texts()}
         async with self._database.tenant(tenant_id) as tx:
             vectors: Embedded = {**await known_vectors(tx, list(texts), generation=generation)}
         parts = await _wanted(parts, vectors, watch)
         missing = {content: text for content, text in texts.items() if content not in vectors}
+        next_look = time.monotonic() + LOOK_S
         async for some in embed(self._embedders[recipe.embedder], missing):
             vectors |= some
-            parts = await _wanted(parts, vectors, watch)
+            if time.monotonic() >= next_look:
+                parts = await _wanted(parts, vectors, watch)
+                next_look = time.monotonic() + LOOK_S
             if not parts:
                 break
         return [prepared(part, vectors) for part in parts]
@@ -222,12 +232,14 @@ def cut(source: Source, parsed: Parsed, embedder: Embedder) -> Cut:
     parsed = replace(parsed, facets=facets)
     limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
     drafts = split(parsed, count_tokens=embedder.count_tokens, limits=limits)
-    return Cut(source, facets, parsed, drafts, [analyse(draft.indexed, facets.lang) for draft in drafts])
+    contents = [content_id(draft.indexed) for draft in drafts]
+    terms = [analyse(draft.indexed, facets.lang) for draft in drafts]
+    return Cut(source, facets, parsed, drafts, contents, terms)
 
 
 def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:
     """The document with the vectors of its chunks; those that have none are quarantined with the reason."""
-    found = [vectors[content_id(draft.indexed)] for draft in part.drafts]
+    found = [vectors[content] for content in part.contents]
     refused = {n: reason for n, reason in enumerate(found) if isinstance(reason, str)}
     blank = np.zeros(next((len(v) for v in vectors.values() if not isinstance(v, str)), 1), np.float32)
     rows = [blank if isinstance(vector, str) else vector for vector in found]
@@ -252,10 +264,11 @@ def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:
 
 
 async def _wanted(parts: Sequence[Cut], vectors: Embedded, watch: Watch) -> list[Cut]:
-    contents = {part.source.external_id: [content_id(draft.indexed) for draft in part.drafts] for part in parts}
     progress = {
-        name: Progress("embedding", sum(content in vectors for content in of_one), len(of_one))
-        for name, of_one in contents.items()
+        part.source.external_id: Progress(
+            "embedding", sum(map(vectors.__contains__, part.contents)), len(part.contents)
+        )
+        for part in parts
     }
     alive = await watch(progress)
     return [part for part in parts if part.source.external_id in alive]
