@@ -17,7 +17,7 @@ from rag.protocols import Vectors
 from rag.store.engine import TenantTx
 from rag.store.postings import build
 from rag.store.search import insert_blocks
-from rag.values import DIMS, DocumentId, Draft, Facets, Scalar, chunk_id, document_id
+from rag.values import DIMS, ChunkId, DocumentId, Draft, Facets, Scalar, chunk_id, document_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,20 @@ class StoredDocument:
     updated_at: datetime
     chunks: int
     text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A piece of a stored document in its place: `text` is the document's text[start:end]."""
+
+    chunk_id: ChunkId
+    position: int
+    kind: str
+    breadcrumb: list[str]
+    start: int
+    end: int
+    text: str
+    indexed: str
 
 
 async def fingerprints(tx: TenantTx, ids: Sequence[DocumentId]) -> dict[DocumentId, bytes]:
@@ -109,6 +123,19 @@ async def list_documents(tx: TenantTx, groups: frozenset[str], *, after: str, li
     """Up to *limit* documents by external id, those after *after*, without their texts."""
     rows = await tx.fetch("list_documents", after=after, limit=limit, groups=sorted(groups))
     return [_from_row(row) for row in rows]
+
+
+async def list_chunks(
+    tx: TenantTx, external_id: str, groups: frozenset[str], *, after: int, limit: int
+) -> list[StoredChunk]:
+    """Up to *limit* chunks of a document by position, those after *after*, if one of *groups* may see it.
+
+    Raises NotFound otherwise.
+    """
+    rows = await tx.fetch("list_chunks", external_id=external_id, groups=sorted(groups), after=after, limit=limit)
+    if not rows:
+        raise NotFound(f"there is no document {external_id!r}")
+    return [StoredChunk(*row) for row in rows if row[0] is not None]
 
 
 def _check_vectors(document: PreparedDocument) -> None:

@@ -56,3 +56,15 @@ SELECT document_id, external_id, title, doc_type, source, lang, tags, metadata, 
  WHERE tenant_id = %(tenant_id)s AND external_id > %(after)s AND (acl = '{}' OR acl && %(groups)s)
  ORDER BY external_id
  LIMIT %(limit)s;
+
+-- name: list_chunks
+-- A page of a document's chunks after a position; one row of nulls for a document without any there.
+SELECT c.chunk_id, c.position, c.kind, c.breadcrumb, c.char_start, c.char_end, c.text, c.indexed
+  FROM documents d
+  LEFT JOIN LATERAL (
+       SELECT * FROM chunks
+        WHERE tenant_id = %(tenant_id)s AND document_id = d.document_id AND position > %(after)s
+        ORDER BY position
+        LIMIT %(limit)s) c ON true
+ WHERE d.tenant_id = %(tenant_id)s AND d.external_id = %(external_id)s AND (d.acl = '{}' OR d.acl && %(groups)s)
+ ORDER BY c.position;
