@@ -21,15 +21,15 @@ SAMPLE_S = 0.1
 STOP_S = 20
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes, or KiB
 MIB = 1024 * 1024
-_RESIDENT = re.compile(r"^VmRSS:\s+(\d+) kB", re.MULTILINE)
+_SIZES = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """What a command printed, how long it ran from its start to its end, and its peak memory.
 
-    The memory is that of the process and its children together (sampled, where there is a /proc), and never less
-    than the exact peak of the largest of them. A server that it started and left behind is not among them.
+    The memory is that of the process and its children together, and never less than the peak of the largest of them,
+    looked at ten times a second; without a /proc, it is that of the largest. A server left behind is not among them.
     """
 
     output: str
@@ -83,17 +83,21 @@ def _watch(process: subprocess.Popen[bytes]) -> int:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return max(peak, usage.ru_maxrss * MAXRSS_UNIT)
-        peak = max(peak, _resident(process.pid))
+            # the kernel's own number begins with what this process had when it started the other
+            return peak or usage.ru_maxrss * MAXRSS_UNIT
+        memory = list(_memory(process.pid))
+        peak = max([peak, sum(now for now, _ in memory), *(highest for _, highest in memory)])
         time.sleep(SAMPLE_S)
 
 
-def _resident(pid: int) -> int:
-    """The resident bytes of a process and all below it; 0 for what has ended."""
+def _memory(pid: int) -> Iterator[tuple[int, int]]:
+    """The resident bytes, now and at their highest, of a process and of each below it; nothing for what has ended."""
     folder = Path("/proc", str(pid))
     try:
-        found = _RESIDENT.search((folder / "status").read_text())
+        sizes = {name: int(kib) * 1024 for name, kib in _SIZES.findall((folder / "status").read_text())}
         children = [int(child) for task in (folder / "task").glob("*/children") for child in task.read_text().split()]
     except OSError:
-        return 0
-    return (int(found[1]) * 1024 if found else 0) + sum(map(_resident, children))
+        return
+    yield sizes.get("VmRSS", 0), sizes.get("VmHWM", 0)
+    for child in children:
+        yield from _memory(child)
