@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 DEMO_QUESTION := What does HLY-4031 mean?
 
-.PHONY: demo serve test lint setup setup-dev models lock clean
+.PHONY: demo serve test bench lint setup setup-dev models lock clean
 
 demo: setup models ## ingest the fixtures, ask one question, print the cited answer
 	@for tenant in halyard brightwater paylane; do \
@@ -23,6 +23,9 @@ serve: setup models ## serve the HTTP API on 127.0.0.1:8080
 test: lint models ## lint, types, contracts, every test, and the regression suite with its gate
 	$(BIN)/python -m pytest
 	$(BIN)/python -m rag.eval --suite fixtures/golden.json --against local
+
+bench: setup models ## speed and memory of each part, in a throwaway RAG_HOME
+	$(BIN)/python -m eval bench
 
 lint: setup-dev ## only the checks that read code
 	$(BIN)/ruff check .

@@ -10,4 +10,5 @@ gate.py       thresholds to verdicts
 baseline.py   the difference to an earlier run, and whether it is more than chance
 report.py     JSON for machines, Markdown for people
 public.py     benchmarks in BEIR layout
+bench/        speed and memory
 """

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from eval.baseline import compare, read_baseline
+from eval.bench.program import main as bench
 from eval.errors import CannotRun
 from eval.gate import thresholds_beside, verdicts
 from eval.public import load_benchmark, measure
@@ -24,7 +25,10 @@ PASSED, GATE_FAILED, COULD_NOT_RUN = 0, 1, 2
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of the run that *argv* asks for."""
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["bench"]:
+        return bench(given[1:])
+    arguments = _parser().parse_args(given)
     try:
         return asyncio.run(_judge_benchmark(arguments) if arguments.beir else _judge_suite(arguments))
     except (CannotRun, OSError) as exc:
@@ -86,7 +90,11 @@ def _count(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("rag eval", description="Judge a service by labelled questions.")
+    parser = argparse.ArgumentParser(
+        "rag eval",
+        description="Judge a service by labelled questions.",
+        epilog="`rag eval bench --help`: speed and memory.",
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--suite", type=Path, metavar="FILE", help="golden questions; thresholds are read from beside it")
     what.add_argument("--beir", type=Path, metavar="DIR", help="a benchmark in BEIR layout, against a local service")

@@ -11,7 +11,7 @@ from psycopg.rows import TupleRow
 from rag.errors import NotFound
 from rag.store.engine import TenantTx
 from rag.store.indexes import lock
-from rag.values import DocumentId, Scalar, document_id
+from rag.values import ChunkId, DocumentId, Scalar, document_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,20 @@ class StoredDocument:
     chunks: int
     quarantined: list[dict[str, object]]
     text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A piece of a stored document in its place: `text` is the document's text[start:end]."""
+
+    chunk_id: ChunkId
+    position: int
+    kind: str
+    breadcrumb: list[str]
+    start: int
+    end: int
+    text: str
+    indexed: str
 
 
 async def fingerprints(tx: TenantTx, ids: Sequence[DocumentId]) -> dict[DocumentId, bytes]:
@@ -80,6 +94,19 @@ async def list_documents(tx: TenantTx, groups: frozenset[str], *, after: str, li
     """Up to *limit* documents by external id, those after *after*, without their texts."""
     rows = await tx.fetch("list_documents", after=after, limit=limit, groups=sorted(groups))
     return [_from_row(row) for row in rows]
+
+
+async def list_chunks(
+    tx: TenantTx, external_id: str, groups: frozenset[str], *, after: int, limit: int
+) -> list[StoredChunk]:
+    """Up to *limit* chunks of a document by position, those after *after*, if one of *groups* may see it.
+
+    Raises NotFound otherwise.
+    """
+    rows = await tx.fetch("list_chunks", external_id=external_id, groups=sorted(groups), after=after, limit=limit)
+    if not rows:
+        raise NotFound(f"there is no document {external_id!r}")
+    return [StoredChunk(*row) for row in rows if row[0] is not None]
 
 
 def _from_row(row: TupleRow) -> StoredDocument:

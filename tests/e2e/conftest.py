@@ -94,6 +94,9 @@ class Caller:
     async def document(self, external_id: str) -> dict[str, Any]:
         return await self._ok("GET", document(external_id))
 
+    async def chunks(self, external_id: str, **page: int) -> dict[str, Any]:
+        return await self._ok("GET", "/v1/chunks", params={"external_id": external_id, **page})
+
     async def found(self, query: str, **body: Any) -> list[str]:
         """The external ids of the hits, best first."""
         return [hit["external_id"] for hit in (await self.search(query, **body))["hits"]]

@@ -20,6 +20,7 @@ ROUTES: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/v1/documents", {}),
     ("GET", "/v1/documents/a.md", {}),
     ("DELETE", "/v1/documents/a.md", {}),
+    ("GET", "/v1/chunks", {"params": {"external_id": "a.md"}}),
     ("GET", JOB, {}),
     ("POST", f"{JOB}/cancel", {}),
 ]
@@ -106,6 +107,7 @@ async def test_any_scope_may_read_documents(acme: Caller, acme_id: TenantId, mak
     somebody = Caller(acme.http, await make_key(acme_id, scope))
 
     assert (await somebody.document("guides/pump.md"))["title"] == "Pump"
+    assert (await somebody.chunks("guides/pump.md"))["chunks"]
 
 
 async def test_the_admin_scope_may_ask_and_write(acme: Caller, acme_id: TenantId, make_key: MakeKey) -> None:
@@ -120,7 +122,7 @@ async def test_every_route_gives_404_for_what_another_tenant_has(newcomer: Calle
 
     for method, path in (
         ("GET", document("boxes.md")), ("DELETE", document("boxes.md")),
-        ("GET", f"/v1/jobs/{job}"), ("POST", f"/v1/jobs/{job}/cancel"),
+        ("GET", "/v1/chunks?external_id=boxes.md"), ("GET", f"/v1/jobs/{job}"), ("POST", f"/v1/jobs/{job}/cancel"),
     ):  # fmt: skip
         assert_problem(await rival.send(method, path), 404, "not_found")
     assert (await newcomer.document("boxes.md"))["chunks"] == 1

@@ -120,3 +120,17 @@ SELECT document_id, external_id, version, superseded, title, doc_type, source, l
  WHERE tenant_id = %(tenant_id)s AND external_id > %(after)s AND NOT superseded AND (acl = '{}' OR acl && %(groups)s)
  ORDER BY external_id
  LIMIT %(limit)s;
+
+-- name: list_chunks
+-- A page of the chunks of a document's current version after a position; one row of nulls for a document without any there.
+SELECT c.chunk_id, c.position, c.kind, c.breadcrumb, c.char_start, c.char_end, c.text, c.indexed
+  FROM documents d JOIN tenants t ON t.tenant_id = d.tenant_id
+  LEFT JOIN LATERAL (
+       SELECT * FROM chunks
+        WHERE tenant_id = %(tenant_id)s AND document_id = d.document_id AND generation = t.generation
+          AND position > %(after)s
+        ORDER BY position
+        LIMIT %(limit)s) c ON true
+ WHERE d.tenant_id = %(tenant_id)s AND d.external_id = %(external_id)s AND NOT d.superseded
+   AND (d.acl = '{}' OR d.acl && %(groups)s)
+ ORDER BY c.position;
