@@ -90,14 +90,17 @@ def _watch(process: subprocess.Popen[bytes]) -> int:
         time.sleep(SAMPLE_S)
 
 
-def _memory(pid: int) -> Iterator[tuple[int, int]]:
+def _memory(pid: int, above: bytes = b"") -> Iterator[tuple[int, int]]:
     """The resident bytes, now and at their highest, of a process and of each below it; nothing for what has ended."""
     folder = Path("/proc", str(pid))
     try:
+        command = (folder / "cmdline").read_bytes()
         sizes = {name: int(kib) * 1024 for name, kib in _SIZES.findall((folder / "status").read_text())}
         children = [int(child) for task in (folder / "task").glob("*/children") for child in task.read_text().split()]
     except OSError:
         return
+    if command == above:  # forked a moment ago: its memory is its parent's still
+        return
     yield sizes.get("VmRSS", 0), sizes.get("VmHWM", 0)
     for child in children:
-        yield from _memory(child)
+        yield from _memory(child, command)

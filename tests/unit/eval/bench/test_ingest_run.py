@@ -73,7 +73,7 @@ def test_texts_that_the_service_shows_are_what_the_bare_model_embeds(
     assert (figures["chunks_per_s"], figures["chunks"], figures["small_chunks"]) == (300.0, 3, 3)
     assert written.err.count("embedding 3 texts with the bare model") == 4  # to find the best way, and three turns
     assert len(figures["turns"]) == len(figures["bare_turns"]) == 3
-    assert figures["bare_chunks_per_s"] == max(figures["bare_turns"])
+    assert figures["bare_chunks_per_s"] >= max(figures["bare_turns"])
     assert not Path((program.parent / "home").read_text()).exists()
 
 
