@@ -7,6 +7,7 @@ vector would depend on its neighbours; single-threaded runs side by side are as 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,8 +41,8 @@ class OnnxEmbedder:
     def __init__(self, folder: Path, threads: int) -> None:
         """Load the model in *folder*; *threads* texts are embedded at a time."""
         self._session, self._tokenizer = _load(folder)
-        self._documents = ThreadPoolExecutor(threads, thread_name_prefix="embed")
-        self._queries = ThreadPoolExecutor(1, thread_name_prefix="embed-query")  # never behind a batch
+        self._documents = _Threads(threads, "embed")
+        self._queries = _Threads(1, "embed-query")  # never behind a batch
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text, [CLS] and [SEP] included."""
@@ -51,11 +52,11 @@ class OnnxEmbedder:
         """One unit vector for each text; what lies beyond 512 tokens is not read."""
         if not texts:
             return np.zeros((0, self.dims), dtype=np.float32)
-        return np.stack(await _each(self._documents, self._embed, texts))
+        return np.stack(await self._documents.each(self._embed, texts))
 
     async def embed_query(self, text: str) -> Vectors:
         """The unit vector of a question."""
-        [vector] = await _each(self._queries, self._embed, [QUERY_PREFIX + text])
+        [vector] = await self._queries.each(self._embed, [QUERY_PREFIX + text])
         return vector
 
     def _embed(self, text: str) -> Vectors:
@@ -73,7 +74,7 @@ class OnnxReranker:
     def __init__(self, folder: Path, threads: int) -> None:
         """Load the model in *folder*; *threads* pairs are scored at a time."""
         self._session, self._tokenizer = _load(folder)
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rerank")
+        self._pool = _Threads(threads, "rerank")
 
     async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
         """One logit for each text in order; None for a blank text, and for those the deadline left out."""
@@ -87,12 +88,32 @@ class OnnxReranker:
             pair = question + ids[:room] + question[-1:]  # the last id of the question is [SEP]
             return float(self._session.run(None, _feed(pair, pair_at=len(question)))[0][0, 0])
 
-        return await _each(self._pool, one, texts)
+        return await self._pool.each(one, texts)
 
 
-async def _each(pool: ThreadPoolExecutor, work: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
-    loop = asyncio.get_running_loop()
-    return list(await asyncio.gather(*(loop.run_in_executor(pool, work, item) for item in items)))
+class _Threads:
+    """Threads that work through lists: each takes the next item as soon as it is free."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self._number = number
+        self._pool = ThreadPoolExecutor(number, thread_name_prefix=name)
+
+    async def each(self, work: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
+        """What *work* makes of each item, in order."""
+        found: dict[int, Out] = {}
+        left = iter(enumerate(items))  # a step of a built-in iterator is atomic
+
+        def take() -> None:
+            for n, item in left:
+                found[n] = work(item)
+
+        loop = asyncio.get_running_loop()
+        takers = [loop.run_in_executor(self._pool, take) for _ in range(min(len(items), self._number))]
+        try:
+            await asyncio.gather(*takers)
+        finally:
+            deque(left, maxlen=0)  # when nobody waits any more, nobody takes another
+        return [found[n] for n in range(len(items))]
 
 
 def _load(folder: Path) -> tuple[InferenceSession, Tokenizer]:
