@@ -15,6 +15,7 @@ from rag.errors import CallerError, RagError, StoreError
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database, TenantTx
 from rag.store.jobs import Outcome, end_job
+from rag.store.neighbours import graph_if_large
 from rag.store.queue import (
     LEASE_S,
     Begun,
@@ -134,6 +135,7 @@ class Worker:
             self._metrics.jobs.labels("done").inc(done)
         async with self._database.tenant(tenant) as tx:
             await compact_if_due(tx)
+        await graph_if_large(self._database, tenant)
 
     async def _end(self, tenant: TenantId, outcomes: Mapping[JobId, Outcome]) -> None:
         if not outcomes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+from pgvector.sqlalchemy import HALFVEC
 from sqlalchemy.dialects import postgresql
 
 revision = "0002"
@@ -15,6 +16,7 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
+PARTITIONS = 8
 POLICY = "tenant_id = (SELECT NULLIF(current_setting('app.tenant_id', true), '')::uuid)"
 COUNTERS = ("posted", "dead", "appended", "writes", "langs")
 TEXTS = postgresql.ARRAY(sa.Text)
@@ -28,6 +30,7 @@ def upgrade() -> None:
     _documents()
     _chunks_and_postings()
     _jobs()
+    _neighbours()
     _see_all("FORCE")
     op.execute("ALTER TABLE indexes ENABLE ROW LEVEL SECURITY")
     op.execute("ALTER TABLE indexes FORCE ROW LEVEL SECURITY")
@@ -47,13 +50,7 @@ def downgrade() -> None:
     op.execute(
         "DELETE FROM postings p USING tenants t WHERE t.tenant_id = p.tenant_id AND p.generation <> t.generation"
     )
-    _drop_columns("job_queue", "size_bytes", "tries")
-    op.drop_constraint("uq_jobs_tenant_id_idempotency_key", "jobs")
-    op.drop_index("ix_jobs_tenant_id_run_id", "jobs")
-    _drop_columns("jobs", "folder", "keep_history", "run_id", "idempotency_key", "request_sha256", "warnings")
-    _drop_columns("jobs", "chunks_total", "chunks_done", "stage_at")
-    op.execute("UPDATE jobs SET content_type = 'text/markdown' WHERE content_type IS NULL")
-    op.alter_column("jobs", "content_type", nullable=False)
+    _undo_jobs()
     _keyed("postings", "tenant_id, term, block")
     _drop_columns("postings", "generation")
     op.drop_index("ix_chunks_tenant_id_generation_content", "chunks")
@@ -73,12 +70,15 @@ def downgrade() -> None:
     )
     _drop_columns("tenants", "generation")
     op.drop_table("indexes")
+    op.drop_table("neighbours")
+    _graph("embeddings")
     _see_all("FORCE")
 
 
 def _see_all(force: str) -> None:
     """Row-level security of the owner, who moves the rows of every tenant."""
-    for table in ("tenants", "documents", "chunks", *(f"chunks_{n}" for n in range(8)), "postings", "jobs"):
+    parts = [f"{table}_{n}" for table in ("chunks", "embeddings") for n in range(PARTITIONS)]
+    for table in ("tenants", "documents", "chunks", "embeddings", *parts, "postings", "jobs"):
         op.execute(f"ALTER TABLE {table} {force} ROW LEVEL SECURITY")
 
 
@@ -91,6 +91,13 @@ def _indexes() -> None:
         sa.Column("analyser", sa.Text, nullable=False),
         sa.Column("chunker", sa.Text, nullable=False),
         *_counters(),
+        sa.Column(
+            "graphed",
+            sa.Boolean,
+            nullable=False,
+            server_default=sa.text("false"),
+            comment="its vectors are in neighbours",
+        ),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
         sa.PrimaryKeyConstraint("tenant_id", "generation", name="pk_indexes"),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], name="fk_indexes_tenants", ondelete="CASCADE"),
@@ -174,6 +181,57 @@ def _jobs() -> None:
     op.create_index("ix_jobs_tenant_id_run_id", "jobs", ["tenant_id", "run_id"])
     op.add_column("job_queue", sa.Column("size_bytes", sa.BigInteger, nullable=False, server_default=sa.text("0")))
     op.add_column("job_queue", _number("tries", "0", "claims so far"))
+
+
+def _neighbours() -> None:
+    """A graph for large indexes only, in place of one over all vectors."""
+    op.drop_index("ix_embeddings_hnsw", "embeddings")
+    op.create_table(
+        "neighbours",
+        sa.Column("tenant_id", sa.Uuid, nullable=False),
+        sa.Column("ord", sa.Integer, nullable=False),
+        sa.Column("embedding", HALFVEC(384), nullable=False),
+        sa.PrimaryKeyConstraint("tenant_id", "ord", name="pk_neighbours"),
+        sa.ForeignKeyConstraint(
+            ["tenant_id", "ord"], ["chunks.tenant_id", "chunks.ord"], name="fk_neighbours_chunks", ondelete="CASCADE"
+        ),
+        postgresql_partition_by="HASH (tenant_id)",
+    )
+    for n in range(PARTITIONS):
+        op.execute(
+            f"CREATE TABLE neighbours_{n} PARTITION OF neighbours FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {n})"
+        )
+    op.execute("UPDATE indexes SET graphed = true WHERE posted - dead > 10000")
+    op.execute(
+        "INSERT INTO neighbours SELECT e.tenant_id, e.ord, e.embedding FROM embeddings e"
+        " JOIN indexes i ON i.tenant_id = e.tenant_id WHERE i.graphed"
+    )
+    _graph("neighbours")
+    for table in ("neighbours", *(f"neighbours_{n}" for n in range(PARTITIONS))):
+        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+    op.execute(f"CREATE POLICY one_tenant ON neighbours USING ({POLICY}) WITH CHECK ({POLICY})")
+    op.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON neighbours TO rag_app")
+
+
+def _graph(table: str) -> None:
+    op.create_index(
+        f"ix_{table}_hnsw",
+        table,
+        ["embedding"],
+        postgresql_using="hnsw",
+        postgresql_ops={"embedding": "halfvec_cosine_ops"},
+    )
+
+
+def _undo_jobs() -> None:
+    _drop_columns("job_queue", "size_bytes", "tries")
+    op.drop_constraint("uq_jobs_tenant_id_idempotency_key", "jobs")
+    op.drop_index("ix_jobs_tenant_id_run_id", "jobs")
+    _drop_columns("jobs", "folder", "keep_history", "run_id", "idempotency_key", "request_sha256", "warnings")
+    _drop_columns("jobs", "chunks_total", "chunks_done", "stage_at")
+    op.execute("UPDATE jobs SET content_type = 'text/markdown' WHERE content_type IS NULL")
+    op.alter_column("jobs", "content_type", nullable=False)
 
 
 def _counters() -> list[sa.Column[object]]:

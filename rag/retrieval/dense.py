@@ -15,7 +15,7 @@ DEEPER = 4  # times as many rows when copies of one text filled the places
 
 
 class DenseLeg:
-    """Cosine neighbours: every row compared while few match, the HNSW index when most of a large tenant does."""
+    """Cosine neighbours: every row compared while few match, the HNSW graph when most of a large tenant does."""
 
     def __init__(self, database: Database, embedders: Mapping[str, Embedder], *, exact_below: int) -> None:
         """Embed with that one of *embedders*, by name, that made the index; the first is expected.
@@ -65,7 +65,7 @@ class _Search:
     async def nearest(self, depth: int, *, exact_below: int) -> list[tuple[ContentId, float]]:
         """The *depth* nearest that say different things."""
         matching = None
-        if self._state.posted - self._state.dead > exact_below:
+        if self._state.graphed and self._state.alive > exact_below:
             matching = await count_matching(self._tx, self._scope)
             # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
             if matching <= exact_below or 2 * matching <= await partition_rows(self._tx):

@@ -11,7 +11,10 @@ from rag.values import IndexChoice, Recipe
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """An index: the tenant's version, the index's number and recipe, what its postings hold, what came since."""
+    """An index: the tenant's version, the index's number and recipe, what its postings hold, what came since.
+
+    `graphed` when its vectors are in `neighbours` too.
+    """
 
     index_version: int = 0
     next_ord: int = 0
@@ -22,6 +25,12 @@ class IndexState:
     appended: int = 0
     writes: int = 0
     langs: tuple[str, ...] = ()
+    graphed: bool = False
+
+    @property
+    def alive(self) -> int:
+        """The chunks in it."""
+        return self.posted - self.dead
 
 
 async def index_state(tx: TenantTx, choice: IndexChoice = "current") -> IndexState:
@@ -34,8 +43,10 @@ async def index_state(tx: TenantTx, choice: IndexChoice = "current") -> IndexSta
         if choice == "next":
             raise NotFound("no index is being built for this tenant; `rag reindex` builds one")
         return IndexState()
-    version, next_ord, generation, *recipe, posted, dead, appended, writes, langs = rows[0]
-    return IndexState(version, next_ord, generation, Recipe(*recipe), posted, dead, appended, writes, tuple(langs))
+    version, next_ord, generation, embedder, analyser, chunker, *counters, langs, graphed = rows[0]
+    recipe = Recipe(embedder, analyser, chunker)
+    posted, dead, appended, writes = counters
+    return IndexState(version, next_ord, generation, recipe, posted, dead, appended, writes, tuple(langs), graphed)
 
 
 async def lock(tx: TenantTx) -> tuple[int, int]:
@@ -49,8 +60,8 @@ async def lock(tx: TenantTx) -> tuple[int, int]:
     return int(rows[0][0]), int(rows[0][1])
 
 
-async def open_index(tx: TenantTx, generation: int, recipe: Recipe) -> None:
-    """Let *recipe* write to the index; the first write decides what it is made with.
+async def open_index(tx: TenantTx, generation: int, recipe: Recipe) -> bool:
+    """Let *recipe* write to the index, and tell whether it is graphed; the first write decides what it is made with.
 
     Raises IndexMismatch when it was made with something else.
     """
@@ -61,7 +72,9 @@ async def open_index(tx: TenantTx, generation: int, recipe: Recipe) -> None:
         analyser=recipe.analyser,
         chunker=recipe.chunker,
     )
-    check_recipe(Recipe(*(await tx.fetch("recipe", generation=generation))[0]), recipe)
+    [(embedder, analyser, chunker, graphed)] = await tx.fetch("recipe", generation=generation)
+    check_recipe(Recipe(embedder, analyser, chunker), recipe)
+    return bool(graphed)
 
 
 def check_recipe(stored: Recipe, ours: Recipe) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from rag.values import DIMS
 
 REVISION = "0002"  # the newest migration; a test holds it to Alembic's head
-PARTITIONS = 8  # of chunks and embeddings, by hash of the tenant
+PARTITIONS = 8  # of chunks, embeddings and neighbours, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
 PROBE_TENANT = "00000000-0000-4000-8000-000000000000"  # its one row is looked for at start, without a tenant
@@ -80,6 +80,7 @@ indexes = Table(
     Column("appended", BigInteger, nullable=False, server_default=text("0"), comment="chunks since compaction"),
     Column("writes", Integer, nullable=False, server_default=text("0"), comment="writes since then: blocks of a term"),
     Column("langs", ARRAY(Text), nullable=False, server_default=text("'{}'"), comment="languages it ever had"),
+    Column("graphed", Boolean, nullable=False, server_default=text("false"), comment="its vectors are in neighbours"),
     _moment("created_at", required=True),
     PrimaryKeyConstraint("tenant_id", "generation"),
     ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
@@ -169,8 +170,20 @@ embeddings = Table(
     Column("embedding", HALFVEC(DIMS), nullable=False),
     PrimaryKeyConstraint("tenant_id", "ord"),
     ForeignKeyConstraint(["tenant_id", "ord"], ["chunks.tenant_id", "chunks.ord"], ondelete="CASCADE"),
+    postgresql_partition_by="HASH (tenant_id)",
+)
+
+# the vectors of large indexes once more, in a graph: small ones are compared one by one sooner, and spare its upkeep
+neighbours = Table(
+    "neighbours",
+    metadata,
+    _tenant(),
+    Column("ord", Integer, nullable=False),
+    Column("embedding", HALFVEC(DIMS), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "ord"),
+    ForeignKeyConstraint(["tenant_id", "ord"], ["chunks.tenant_id", "chunks.ord"], ondelete="CASCADE"),
     Index(
-        "ix_embeddings_hnsw",
+        "ix_neighbours_hnsw",
         "embedding",
         postgresql_using="hnsw",
         postgresql_ops={"embedding": "halfvec_cosine_ops"},

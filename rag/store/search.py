@@ -18,12 +18,14 @@ from rag.protocols import Vectors
 from rag.store.engine import Compiled, TenantTx
 from rag.store.filters import parameters, visible
 from rag.store.postings import Block, read
-from rag.store.schema import chunks, documents, embeddings
+from rag.store.schema import chunks, documents, embeddings, neighbours
 from rag.values import DIMS, Chunk, ChunkId, ContentId, DocumentId, Place, Scope
 
 UNCOUNTED = 2**62  # a partition that was never analysed
-_D, _C, _E = documents.c, chunks.c, embeddings.c
-_DISTANCE = _E.embedding.op("<=>")(bindparam("vector", type_=HALFVEC(DIMS))).label("distance")
+_D, _C, _E, _N = documents.c, chunks.c, embeddings.c, neighbours.c
+_VECTOR = bindparam("vector", type_=HALFVEC(DIMS))
+_DISTANCE = _E.embedding.op("<=>")(_VECTOR).label("distance")
+_DISTANCE_IN_GRAPH = _N.embedding.op("<=>")(_VECTOR).label("distance")
 _OF_DOCUMENT = and_(_C.tenant_id == _D.tenant_id, _C.document_id == _D.document_id)
 _OF_CHUNK = and_(_E.tenant_id == _C.tenant_id, _E.ord == _C.ord)
 _CHUNK = (
@@ -41,7 +43,7 @@ async def count_matching(tx: TenantTx, scope: Scope) -> int:
 
 
 async def partition_rows(tx: TenantTx) -> int:
-    """About how many vectors share the tenant's partition, and so its index; very many when nobody has counted."""
+    """About how many vectors share the tenant's graph; very many when nobody has counted."""
     rows = await tx.fetch("partition_rows")
     estimate = int(rows[0][0]) if rows else 0
     return estimate if estimate >= 0 else UNCOUNTED
@@ -165,11 +167,11 @@ def _exact(condition: ColumnElement[bool]) -> Select[Any]:
 
 def _indexed(condition: ColumnElement[bool]) -> Select[Any]:
     return (
-        select(_C.content, _DISTANCE)
-        .join_from(embeddings, chunks, _OF_CHUNK)
+        select(_C.content, _DISTANCE_IN_GRAPH)
+        .join_from(neighbours, chunks, and_(_N.tenant_id == _C.tenant_id, _N.ord == _C.ord))
         .join(documents, _OF_DOCUMENT)
-        .where(condition, _THIS_INDEX, _E.tenant_id == _THIS_TENANT)
-        .order_by(_DISTANCE.element)  # the operator itself, ascending: what the index can give
+        .where(condition, _THIS_INDEX, _N.tenant_id == _THIS_TENANT)
+        .order_by(_DISTANCE_IN_GRAPH.element)  # the operator itself, ascending: what the index can give
         .limit(_LIMIT)
     )
 

@@ -63,7 +63,7 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument],
         _check_vectors(document)
     postings = await _postings(documents)  # before the lock
     first_ord, generation = await lock(tx)
-    await open_index(tx, generation, recipe)
+    graphed = await open_index(tx, generation, recipe)
     ids = [document_id(tx.tenant_id, document.external_id) for document in documents]
     rows = await tx.fetch("current_versions", document_ids=ids)
     versions = {DocumentId(row[0]): int(row[1]) for row in rows}
@@ -71,6 +71,8 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument],
     await tx.run("delete_chunks", document_ids=ids)
     await tx.run_many("upsert_document", [_row(*pair, versions=versions, generation=generation) for pair in pairs])
     await _add(tx, pairs, postings, generation=generation, first_ord=first_ord)
+    if graphed:
+        await tx.run("insert_neighbours")
 
 
 async def add_to_index(tx: TenantTx, document: DocumentId, prepared: PreparedDocument, *, generation: int) -> bool:

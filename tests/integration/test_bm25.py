@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-import psycopg
 import pytest
 from rank_bm25 import BM25Okapi
 
@@ -38,15 +37,6 @@ class LuceneBM25(BM25Okapi):
 
     def _calc_idf(self, nd: dict[str, int]) -> None:
         self.idf = {term: math.log(1 + (self.corpus_size - n + 0.5) / (n + 0.5)) for term, n in nd.items()}
-
-
-@pytest.fixture(scope="module")
-def database_url(clone: Callable[[], str]) -> str:
-    """A database without the vector index, which this leg does not read and which costs most of a write."""
-    url = clone()
-    with psycopg.connect(url) as connection:
-        connection.execute("DROP INDEX ix_embeddings_hnsw")
-    return url
 
 
 @pytest.fixture

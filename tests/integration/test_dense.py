@@ -14,6 +14,7 @@ from rag.protocols import Vectors
 from rag.retrieval.dense import DenseLeg
 from rag.store.documents import delete_document, get_document
 from rag.store.engine import Compiled, Database
+from rag.store.neighbours import graph_if_large
 from rag.store.search import nearest_indexed
 from rag.store.tenancy import create_tenant
 from rag.store.writing import PreparedDocument
@@ -69,7 +70,8 @@ def random_rows(tenant: TenantId, number: int, seed: int) -> Rows:
 async def rows(database: Database, owner: psycopg.Connection) -> Rows:
     rows = random_rows(await create_tenant(database, "large"), ROWS, seed=1)
     await store(database, rows.tenant, rows.documents)
-    owner.execute("ANALYZE embeddings")  # the index is asked only where a partition's size is known
+    await graph_if_large(database, rows.tenant, above=0)
+    owner.execute("ANALYZE neighbours")  # the index is asked only where a partition's size is known
     return rows
 
 
@@ -183,7 +185,7 @@ async def test_another_tenants_rows_in_the_same_index_change_nothing(
 
 def neighbour(owner: psycopg.Connection, tenant: TenantId, stem: str) -> str:
     """The name of a tenant whose rows go to the partition, and so the index, of *tenant*."""
-    here = "SELECT satisfies_hash_partition('embeddings'::regclass, 8, n, %s::uuid) FROM generate_series(0, 7) n"
+    here = "SELECT satisfies_hash_partition('neighbours'::regclass, 8, n, %s::uuid) FROM generate_series(0, 7) n"
     wanted = owner.execute(here, (tenant,)).fetchall()
     names = (f"{stem}-{n}" for n in range(1000))
     return next(name for name in names if owner.execute(here, (tenant_id(name),)).fetchall() == wanted)

@@ -19,9 +19,9 @@ from rag.store.migration import downgrade, migrate, self_test, upgrade
 from rag.store.schema import PARTITIONS, REVISION, metadata
 from tests.conftest import REPOSITORY, open_service_database
 
-PARTITION = re.compile(r"(chunks|embeddings)_\d+")
+PARTITION = re.compile(r"(chunks|embeddings|neighbours)_\d+")
 TABLES = sorted(metadata.tables)
-PARTITION_TABLES = [f"{table}_{n}" for table in ("chunks", "embeddings") for n in range(PARTITIONS)]
+PARTITION_TABLES = [f"{table}_{n}" for table in ("chunks", "embeddings", "neighbours") for n in range(PARTITIONS)]
 
 
 @contextmanager

@@ -84,6 +84,11 @@ SELECT %(tenant_id)s, chunk_id, document_id, generation, content, ord, position,
 INSERT INTO embeddings (tenant_id, ord, embedding)
 SELECT %(tenant_id)s, ord, embedding FROM staged_chunks WHERE embedding IS NOT NULL;
 
+-- name: insert_neighbours
+-- One row touched for each staged chunk that has a vector.
+INSERT INTO neighbours (tenant_id, ord, embedding)
+SELECT %(tenant_id)s, ord, embedding FROM staged_chunks WHERE embedding IS NOT NULL;
+
 -- name: insert_postings
 -- One row touched for each block.
 INSERT INTO postings (tenant_id, generation, term, block, n, ords, weights)

@@ -4,9 +4,26 @@ SELECT term, ords, weights FROM postings
  WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s AND term = ANY(%(terms)s);
 
 -- name: partition_rows
--- The estimated rows of the partition that holds the tenant's vectors, -1 before the first ANALYZE.
+-- The estimated rows of the partition that holds the tenant's graph, -1 before the first ANALYZE.
 SELECT c.reltuples::bigint FROM pg_class c
- WHERE c.oid = (SELECT e.tableoid FROM embeddings e WHERE e.tenant_id = %(tenant_id)s LIMIT 1);
+ WHERE c.oid = (SELECT n.tableoid FROM neighbours n WHERE n.tenant_id = %(tenant_id)s LIMIT 1);
+
+-- name: add_neighbours
+-- One row touched for each vector of an index that was put into the graph, the next ones by ordinal.
+INSERT INTO neighbours (tenant_id, ord, embedding)
+SELECT e.tenant_id, e.ord, e.embedding
+  FROM embeddings e JOIN chunks c ON c.tenant_id = e.tenant_id AND c.ord = e.ord
+ WHERE e.tenant_id = %(tenant_id)s AND c.tenant_id = %(tenant_id)s AND c.generation = %(generation)s
+   AND e.ord > (SELECT coalesce(max(n.ord), -1)
+                  FROM neighbours n JOIN chunks g ON g.tenant_id = n.tenant_id AND g.ord = n.ord
+                 WHERE n.tenant_id = %(tenant_id)s AND g.tenant_id = %(tenant_id)s AND g.generation = %(generation)s)
+ ORDER BY e.ord
+ LIMIT %(limit)s
+ON CONFLICT DO NOTHING;
+
+-- name: graphed
+-- One row touched: the index's vectors are all in the graph, and those that come will be.
+UPDATE indexes SET graphed = true WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;
 
 -- name: all_postings
 -- Every posting block of a range of terms, for compaction.

@@ -14,7 +14,7 @@ SELECT tenant_id FROM tenants WHERE tenant_id = %(tenant_id)s;
 -- name: index_state
 -- The current index, or the one above it, in the order of IndexState's fields.
 SELECT t.index_version, t.next_ord, i.generation, i.embedder, i.analyser, i.chunker, i.posted, i.dead, i.appended,
-       i.writes, i.langs
+       i.writes, i.langs, i.graphed
   FROM tenants t JOIN indexes i ON i.tenant_id = t.tenant_id
  WHERE t.tenant_id = %(tenant_id)s AND i.tenant_id = %(tenant_id)s
    AND CASE WHEN %(next)s THEN i.generation > t.generation ELSE i.generation = t.generation END
@@ -33,8 +33,8 @@ VALUES (%(tenant_id)s, %(generation)s, %(embedder)s, %(analyser)s, %(chunker)s)
 ON CONFLICT DO NOTHING;
 
 -- name: recipe
--- What an index was made with.
-SELECT embedder, analyser, chunker FROM indexes WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;
+-- What an index was made with, and whether its vectors are in the graph.
+SELECT embedder, analyser, chunker, graphed FROM indexes WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;
 
 -- name: give_ordinals
 -- One row touched: the tenant has changed, and its next ordinal moves on.
