@@ -11,6 +11,7 @@ from ingest.blocks import Parsed
 from ingest.clauses import with_clauses
 from ingest.parsers.encodings import decode_text
 from ingest.parsers.markdown import parse_markdown
+from ingest.parsers.signatures import check_signature
 from ingest.parsers.text import parse_text
 from rag.errors import InvalidInput, UnsupportedFormat
 from rag.formats import CONTENT_TYPES, SUFFIXES
@@ -55,9 +56,10 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
             f"Content types read: {', '.join(CONTENT_TYPES)}; file extensions: {', '.join(SUFFIXES)}."
         )
     try:
+        check_signature(data, kind)
         parsed = _code(data, name, media_type or suffix) if kind == "code" else _parser(kind)(data)
-    except InvalidInput as exc:
-        raise InvalidInput(f"{name}: {exc.detail}") from exc
+    except (InvalidInput, UnsupportedFormat) as exc:
+        raise type(exc)(f"{name}: {exc.detail}") from exc
     if not parsed.text:  # front matter alone still names what the page is about
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
