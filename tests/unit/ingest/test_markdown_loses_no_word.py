@@ -142,14 +142,14 @@ def names() -> Iterator[str]:
     blocks=st.lists(st.sampled_from(list(BLOCKS.values())), max_size=6),
     end=st.sampled_from(list(ENDS.values())),
     front=st.sampled_from(FRONT),
-    line_end=st.sampled_from(["\n", "\r\n", "\r"]),
-    mark=st.sampled_from([b"", b"\xef\xbb\xbf"]),
+    form=st.tuples(st.sampled_from([b"", b"\xef\xbb\xbf"]), st.sampled_from(["\n", "\r\n", "\r"])),
     limits=st.sampled_from(LIMITS),
 )
 def test_every_word_shown_is_in_a_chunk(
-    count_tokens: Count, blocks: list[str], end: str, front: str, line_end: str, mark: bytes, limits: Limits
+    count_tokens: Count, blocks: list[str], end: str, front: str, form: tuple[bytes, str], limits: Limits
 ) -> None:
     source, shown, _ = filled("\n\n".join([*blocks, end]), names())
+    mark, line_end = form
     encoded = mark + (front + source).replace("\n", line_end).encode()
 
     found = found_text(source, count_tokens, limits, encoded=encoded)
