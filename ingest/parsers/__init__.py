@@ -13,6 +13,7 @@ from ingest.parsers.encodings import decode_text
 from ingest.parsers.markdown import parse_markdown
 from ingest.parsers.signatures import check_signature
 from ingest.parsers.text import parse_text
+from ingest.typography import plain_letters
 from rag.errors import InvalidInput, UnsupportedFormat
 from rag.formats import CONTENT_TYPES, SUFFIXES
 from rag.storable import cleaned
@@ -79,7 +80,7 @@ def _cleaned(parsed: Parsed) -> Parsed:
         parsed,
         text=cleaned(parsed.text),
         blocks=tuple(blocks),
-        facets=replace(facets, title=cleaned(facets.title), metadata=metadata),
+        facets=replace(facets, title=cleaned(plain_letters(facets.title)), metadata=metadata),
     )
 
 

@@ -71,7 +71,7 @@ ENDS = {
     "front matter at the end": "*\n\n---\n* : *\n---\n",
     "nothing": "*",
 }
-WORDS = ["word{}x", "Größe{}x", "会議{}は明日", "ประชุม{}ที่", "اجتماع{}غدا", "😀{}x", "ﬁne{}x", "e.g.{}x", "x{}_y_z"]
+WORDS = ["word{}x", "Größe{}x", "会議{}は明日", "ประชุม{}ที่", "اجتماع{}غدا", "😀{}x", "naïve{}x", "e.g.{}x", "x{}_y_z"]
 FRONT = ["", "---\ntitle: Rule book\ntags: [a]\nowner: Ann\n---\n", "---\n---\n"]
 LIMITS = [Limits(), Limits(max_tokens=64, max_chars=600)]
 
