@@ -17,7 +17,10 @@ MAX_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A piece of a line with its place in points from the page's top left; `rows` if it is a table instead."""
+    """A piece of a line with its place in points from the page's top left; `rows` if it is a table instead.
+
+    The rows are cells, or finished fields where it `is_read`.
+    """
 
     text: str
     x0: float
@@ -27,6 +30,7 @@ class Line:
     size: float = 0.0
     row: int = 0
     rows: tuple[Row, ...] = ()
+    is_read: bool = False
 
 
 def reading_order(lines: Iterable[Line], depth: int = 0) -> list[Line]:

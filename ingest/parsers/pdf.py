@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 
 import pdfplumber
@@ -19,9 +19,11 @@ from pdfplumber.utils.exceptions import MalformedPDFException, PdfminerException
 
 from ingest.blocks import Parsed, TextBuilder
 from ingest.cuts import COLONS, SENTENCE_MARKS
-from ingest.grids import add_grid
+from ingest.grids import add_grid, add_rows, form_rows
+from ingest.parsers.figure_tables import CURRENCY, names_columns
 from ingest.parsers.page_layout import Line
 from ingest.parsers.pdf_page import read_page
+from ingest.tables import Row
 from ingest.typography import plain_letters, rejoin, vocabulary
 from rag.errors import InvalidInput
 from rag.values import Facets, Scalar
@@ -170,8 +172,15 @@ class _Writer:
             self._paragraph.append(line)
 
     def _table(self, line: Line) -> None:
+        if line.is_read:
+            add_rows(self._document, line.rows)
+            return
         # a cell across the whole table is a title, not a value of every column
-        add_grid(self._document, [row[:1] if len(set(row)) == 1 else row for row in line.rows])
+        rows = [row[:1] if len(set(row)) == 1 else row for row in line.rows]
+        if names_columns(rows) or form_rows(rows):
+            add_grid(self._document, rows)
+        else:
+            add_rows(self._document, tuple(map(_values, rows)))
 
     def _continues(self, page: int, line: Line) -> bool:
         """Whether the line goes on with the open paragraph, perhaps in the next column or on the next page."""
@@ -205,6 +214,15 @@ class _Writer:
         if len(self._pages) > 1 and page != self._named:
             self._document.add("heading", f"Page {page}", level=PAGE_LEVEL)
             self._named = page
+
+
+def _values(row: Row) -> Row:
+    """The row's values, each once where it stands in several places, currency signs at theirs."""
+    values: list[str] = []
+    for cell, _ in groupby(filter(None, row)):
+        joins = values and values[-1] in CURRENCY
+        values.append(values.pop() + cell if joins else cell)
+    return tuple(values)
 
 
 def _titled(facets: Facets, title: str) -> Facets:
