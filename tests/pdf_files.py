@@ -20,17 +20,18 @@ def drawn(texts: Sequence[Text], lines: Sequence[tuple[float, float, float, floa
 
 
 def pdf(*contents: bytes, info: str = "", encryption: str = "") -> bytes:
-    """A PDF with a page for each content."""
-    kids = " ".join(f"{5 + 2 * n} 0 R" for n in range(len(contents)))
+    """A PDF with a page for each content; the font F1 is Helvetica, F2 is bold."""
+    kids = " ".join(f"{6 + 2 * n} 0 R" for n in range(len(contents)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(contents)} >>".encode(),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
         f"<< {info} >>".encode(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>",
     ]
     for n, content in enumerate(contents):
-        page = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents {6 + 2 * n} 0 R"
-        objects.append(f"{page} /Resources << /Font << /F1 3 0 R >> >> >>".encode())
+        page = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents {7 + 2 * n} 0 R"
+        objects.append(f"{page} /Resources << /Font << /F1 3 0 R /F2 5 0 R >> >> >>".encode())
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
     body = b"%PDF-1.4\n"
     places = []
@@ -67,6 +68,6 @@ def encrypted(content: bytes, *, user: bytes, owner: bytes) -> bytes:
     owner_entry = rc4(hashlib.md5((owner + PADDING)[:32]).digest()[:5], padded)
     key = hashlib.md5(padded + owner_entry + struct.pack("<i", PERMISSIONS) + FILE_ID).digest()[:5]
     user_entry = rc4(key, PADDING)
-    stream_key = hashlib.md5(key + (6).to_bytes(3, "little") + bytes(2)).digest()[:10]
+    stream_key = hashlib.md5(key + (7).to_bytes(3, "little") + bytes(2)).digest()[:10]
     entries = f"/O <{owner_entry.hex()}> /U <{user_entry.hex()}> /P {PERMISSIONS}"
     return pdf(rc4(stream_key, content), encryption=f" /Encrypt << /Filter /Standard /V 1 /R 2 {entries} >>")

@@ -13,6 +13,7 @@ COLUMN_ROWS = 3  # fewer lines side by side are a row, not columns
 COLUMN_CHARS = 20  # columns of shorter lines are labels and values, read row by row
 CARRIED_LINES = 6
 MAX_DEPTH = 8
+NUMBER_CHARS = 10  # of a heading, as `Item 1A.`; longer words beside others are a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Line:
     row: int = 0
     rows: tuple[Row, ...] = ()
     is_read: bool = False
+    is_bold: bool = False
 
 
 def reading_order(lines: Iterable[Line], depth: int = 0) -> list[Line]:
@@ -119,4 +121,5 @@ def _beside(left: Line, right: Line) -> Line:
         top=min(left.top, right.top),
         bottom=max(left.bottom, right.bottom),
         size=max(left.size, right.size),
+        is_bold=left.is_bold and right.is_bold and len(left.text) <= NUMBER_CHARS,
     )

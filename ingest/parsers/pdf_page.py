@@ -20,6 +20,7 @@ from ingest.typography import plain_letters, rejoin
 
 WORD_GAP = 0.15  # of the letter's size; narrower gaps are kerning
 SEGMENT_GAP = 1.0  # of the letter's size; wider than the blanks of justified text
+BOLD = re.compile(r"(?i)bold|black|heavy|demi")  # in the name of a font
 FIGURE_GAP = 0.4  # wider than a blank
 SAME_ROW = 3.0  # points
 DISTINCT_SHARE = 0.9  # of letters; ordinary text has hardly two of the same in one place
@@ -136,13 +137,19 @@ def _is_figure(word: Word) -> bool:
 def _line(words: Sequence[Word], row: int) -> Line:
     text = UNMAPPED.sub("", " ".join(word["text"] for word in words))
     top, bottom = min(word["top"] for word in words), max(word["bottom"] for word in words)
-    return Line(text.strip(), words[0]["x0"], words[-1]["x1"], top, bottom, size=_size(words), row=row)
+    return Line(
+        text.strip(), words[0]["x0"], words[-1]["x1"], top, bottom, size=_size(words), row=row, is_bold=_is_bold(words)
+    )
 
 
 def _size(words: Sequence[Word]) -> float:
     """The size of most letters, to half a point."""
     sizes = Counter(round(char["size"] * 2) / 2 for word in words for char in word["chars"])
     return float(sizes.most_common(1)[0][0])
+
+
+def _is_bold(words: Sequence[Word]) -> bool:
+    return all(BOLD.search(char["fontname"]) for word in words for char in (word["chars"][0], word["chars"][-1]))
 
 
 def _inside(word: Word, box: Box) -> bool:
