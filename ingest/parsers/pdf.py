@@ -82,7 +82,8 @@ def _facets(properties: dict[str, object]) -> Facets:
     }
     if created := _moment(words.get("CreationDate", "")):
         metadata["created"] = created
-    return Facets(title="" if UNTITLED.fullmatch(title) else title, metadata=metadata)
+    is_name = any(map(str.isalpha, title)) and not UNTITLED.fullmatch(title)
+    return Facets(title=title if is_name else "", metadata=metadata)
 
 
 def _moment(stated: str) -> str:

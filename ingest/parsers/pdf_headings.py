@@ -19,7 +19,11 @@ MAX_HEADING_SHARE = 0.25  # of all characters; more of one size is text of its o
 MAX_HEADING_LEVEL = 6
 MAX_BOLD_SHARE = 0.2  # of all characters; in a form, every label is bold
 BOLD_CHARS = 100
-BOLD_LINES = 2  # more bold lines one under the other are a paragraph
+BOLD_SCALE = 0.85  # of the body's letters; smaller bold ones are labels
+LEFT_SHARE = 0.35  # of the page's text, where headings begin; words further right are over a column of figures
+OFF_CENTRE = 0.05  # of the width of the page's text
+EDGE_LINES = 5  # that begin at one place: a column of text
+BOLD_LINES = 6  # one under the other, as on a title page; more are a text of its own
 PARAGRAPH_GAP = 0.35  # of the letters' size, beyond the usual space between lines
 TICK_BOX = re.compile("[\u2610-\u2612]")
 # `Note 3`, `Item 1A.`, `PART II`, `4 Fees`: bold headings under them are theirs
@@ -56,8 +60,8 @@ class Headings:
         above: Line | None = None
         for is_bold, group in groupby(page, key=self._is_bold):
             lines = list(group)
-            if is_bold and len(lines) <= BOLD_LINES and _stands_alone(lines[0], above, spacing):
-                yield from lines if all(map(self._may_be_heading, lines)) else ()
+            if is_bold and _is_no_sentence(lines) and _stands_alone(lines[0], above, spacing):
+                yield from (line for line in lines if self._may_be_heading(line) and _is_in_place(line, page))
             above = lines[-1]
 
     def _is_bold(self, line: Line) -> bool:
@@ -66,7 +70,27 @@ class Headings:
     def _may_be_heading(self, line: Line) -> bool:
         begins = line.text[:1].isupper() or line.text[:1].isdigit()
         closed = line.text.endswith((*SENTENCE_ENDS, ",", ";")) or FIGURE.fullmatch(line.text.split()[-1])
-        return begins and not closed and len(line.text) <= BOLD_CHARS and line.size * HEADING_SCALE >= self._body
+        return begins and not closed and len(line.text) <= BOLD_CHARS and line.size >= BOLD_SCALE * self._body
+
+
+def _is_in_place(line: Line, page: Sequence[Line]) -> bool:
+    """Whether the line stands where headings do: to the left, in the middle, or at the edge of a column of text."""
+    left, right = min(other.x0 for other in page), max(other.x1 for other in page)
+    if line.x0 - left <= LEFT_SHARE * (right - left):
+        return True
+    off_centre = abs(line.x0 + line.x1 - left - right) / 2
+    at_edge = sum(abs(other.x0 - line.x0) < line.size / 4 for other in page)
+    return off_centre <= OFF_CENTRE * (right - left) or at_edge > EDGE_LINES
+
+
+def _is_no_sentence(lines: Sequence[Line]) -> bool:
+    """Whether neighbouring lines are words by line and no bold paragraph."""
+    return len(lines) <= BOLD_LINES and not any(map(_flows, lines))
+
+
+def _flows(line: Line) -> bool:
+    ends = line.text.endswith(SENTENCE_MARKS) and len(line.text) > SHORT_LINE_CHARS  # "Harbour Ltd." is short
+    return line.text[:1].islower() or line.text.endswith((",", ";")) or ends
 
 
 def _stands_alone(line: Line, above: Line | None, spacing: float) -> bool:

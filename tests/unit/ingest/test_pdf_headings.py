@@ -38,14 +38,27 @@ def test_bold_lines_of_their_own_are_headings_below_those_of_larger_letters() ->
         [(50.0, 640.0, 10.0, "A bold sentence is no heading.")],
         [(50.0, 640.0, 10.0, "A label:")],
         [(50.0, 640.0, 10.0, "Total 1,234")],
+        [(330.0, 640.0, 10.0, "Half year")],  # over figures
         [(50.0, 640.0, 10.0, "goes on in small letters")],
-        [(50.0, 640.0 - 12 * n, 10.0, f"A bold paragraph has several such lines {n}x") for n in range(4)],
+        [(50.0, 640.0 - 12 * n, 10.0, line) for n, line in enumerate(("A bold paragraph of", "two such lines"))],
     ],
 )
 def test_other_bold_lines_are_text(bold: list[Text]) -> None:
     texts = [*body(700)[:1], (50.0, 686.0, 10.0, "the pilots board them at the outer buoy of"), *body(560), *body(500)]
 
     assert headings(texts, bold) == []
+
+
+def test_a_stack_of_bold_lines_is_headings_and_what_is_none_between_them_is_text() -> None:
+    bold: list[Text] = [(50, 725, 10, "PART I Fees"), (50, 713, 10, "Berths"), (50, 701, 10, "(in euros)")]
+
+    assert headings([*body(660), *body(600), *body(540)], bold) == [(1, "PART I Fees"), (2, "Berths")]
+
+
+def test_a_number_is_no_title() -> None:
+    content = drawn([(50, 770, 20, "Harbour rules"), *body(700)])
+
+    assert parse_pdf(pdf(content, info="/Title (0000320193-22-000070)")).facets.title == "Harbour rules"
 
 
 def test_where_much_is_bold_it_says_nothing() -> None:
