@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ingest.parsers.page_layout import Line
 from ingest.tables import Row
+from ingest.typography import rejoin
 
 FIGURE = re.compile(r"[$€£¥(+−–-]{0,3}\s?[$€£¥]?\s?\d[\d.,]*\s?[%)]{0,2}\*?|[—–-]|[nN]/[aA]")
 AMOUNT = re.compile(r"[$€£¥]|\d,\d{3}|\(\d")  # no column is named so
@@ -245,7 +246,8 @@ class _FieldWriter:
         return [fields for fields in written if fields]
 
     def _fields(self, row: _PrintRow, below: _PrintRow | None) -> Row:
-        label = f"{self._begun} {row.label.text if row.label else ''}".strip()
+        lines = f"{self._begun}\n{row.label.text if row.label else ''}"
+        label = " ".join(rejoin(lines, frozenset()).split())
         if row.label is not None:
             self._above = [line for line in self._above if line.x0 < row.label.x0 - INDENT]
         self._begun = ""

@@ -34,7 +34,7 @@ ALIASES = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}']
 
 @pytest_asyncio.fixture(scope="module")
 async def sandbox() -> AsyncIterator[Sandbox]:
-    async with Sandbox(timeout_s=60) as opened:
+    async with Sandbox() as opened:
         yield opened
 
 
@@ -301,7 +301,7 @@ async def test_a_parser_that_does_not_end_is_ended_and_the_next_file_is_read() -
 
 @pytest.mark.parametrize("name", ["line.md", "line.html", "line.json", "line.csv"])
 async def test_a_parser_that_eats_memory_is_refused_and_the_next_file_is_read(name: str) -> None:
-    async with Sandbox(timeout_s=60, max_memory_bytes=400 * MB) as sandbox:
+    async with Sandbox(max_memory_bytes=400 * MB) as sandbox:
         [outcome] = await outcomes(sandbox, [(name, LONG_LINES[name](80 * MB))])
 
     assert is_as_expected(outcome, "refused: needs more memory.*; split it")

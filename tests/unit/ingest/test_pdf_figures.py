@@ -82,15 +82,15 @@ def test_labels_stand_under_what_they_are_indented_under_and_wrapped_ones_are_wh
         row(710, "Fees:"),
         row(697, "Berths", "12", "11", indent=10),
         row(684, "Total fees", "42", "41", indent=10),
-        row(671, "Cost of dredging and of"),
-        row(658, "all other works", "20", "21"),
+        row(671, "Cost of dredging and of mainte-"),
+        row(658, "nance works", "20", "21"),
         row(645, "Profit", "22", "20"),
     )
 
     assert found.split("\n") == [
         "Fees: Berths; 2024: 12; 2023: 11",
         "Fees: Total fees; 2024: 42; 2023: 41",
-        "Cost of dredging and of all other works; 2024: 20; 2023: 21",
+        "Cost of dredging and of maintenance works; 2024: 20; 2023: 21",
         "Profit; 2024: 22; 2023: 20",
     ]
 
