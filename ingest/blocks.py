@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ingest.typography import plain_letters
 from rag.values import Facets
 
 BlockKind = Literal["heading", "paragraph", "list", "table", "code", "question"]
@@ -78,7 +79,10 @@ class TextBuilder:
         caption: str = "",
         rows: tuple[tuple[str, ...], ...] = (),
     ) -> None:
-        """Append a block, unless *text* is blank."""
+        """Append a block, unless *text* is blank; ligatures and soft hyphens stay only in code."""
+        if kind != "code":
+            text, caption = plain_letters(text), plain_letters(caption)
+            rows = tuple(tuple(map(plain_letters, row)) for row in rows)
         if not text.strip():
             return
         self.blocks.append(Block(kind, self._at, self._at + len(text), level=level, caption=caption, rows=rows))

@@ -18,6 +18,7 @@ from ingest.parsers import parse
 from rag.errors import CallerError
 
 LENGTH = struct.Struct(">I")
+MAX_TEXT_CHARS = 50_000_000  # an hour of embedding; what is larger would fill the memory of who asked, too
 
 
 def main(max_memory_bytes: int) -> None:
@@ -34,15 +35,21 @@ def main(max_memory_bytes: int) -> None:
 def _answer(name: str, content_type: str | None, data: bytes) -> bytes:
     try:
         parsed = parse(data, name=name, content_type=content_type)
+        if len(parsed.text) > MAX_TEXT_CHARS:
+            return json.dumps(
+                {"failed": f"it has over {MAX_TEXT_CHARS // 10**6} million characters; split it"}
+            ).encode()
         return json.dumps({"parsed": asdict(parsed)}, default=_moment).encode(errors="surrogatepass")
     except CallerError as exc:
         return json.dumps({"refused": [type(exc).__name__, exc.detail]}).encode()
     except MemoryError:
-        return json.dumps({"failed": "it needs more memory than a document may take"}).encode()
+        return json.dumps({"failed": "it needs more memory than a document may take; split it"}).encode()
     except RecursionError:
-        return json.dumps({"failed": "it is nested too deeply"}).encode()
+        return json.dumps({"failed": "it is nested too deeply; save it in a simpler form"}).encode()
     except Exception as exc:  # noqa: BLE001 - a parser's fault is the document's failure, not the job's
-        return json.dumps({"failed": f"its parser failed: {type(exc).__name__}"}).encode()
+        return json.dumps(
+            {"failed": f"its parser failed ({type(exc).__name__}); save it again, or in another format"}
+        ).encode()
 
 
 def _moment(value: object) -> str:

@@ -16,6 +16,7 @@ from rag.values import Facets
 
 TIMEOUT_S = 120.0  # a large PDF with many tables takes a minute
 MAX_MEMORY_BYTES = 2 * 1024**3
+SENT_BYTES = 1024 * 1024
 _REFUSALS: dict[str, type[CallerError]] = {kind.__name__: kind for kind in (InvalidInput, UnsupportedFormat)}
 
 
@@ -47,10 +48,12 @@ class Sandbox:
                 answer = await asyncio.wait_for(self._ask(data, name, content_type), self._timeout_s)
             except TimeoutError as exc:
                 await self.close()
-                raise InvalidInput(f"{name} was not read within {self._timeout_s:g} s") from exc
+                raise InvalidInput(
+                    f"{name} was not read within {self._timeout_s:g} s; split it, or save it in a simpler form"
+                ) from exc
             except (asyncio.IncompleteReadError, ConnectionError) as exc:
                 await self.close()
-                raise InvalidInput(f"{name} made its parser crash") from exc
+                raise InvalidInput(f"{name} made its parser crash; save it again, or in another format") from exc
             except asyncio.CancelledError:
                 await self.close()  # its answer would be taken for the next document's
                 raise
@@ -69,10 +72,10 @@ class Sandbox:
         assert child.stdin is not None  # noqa: S101 - both are pipes
         assert child.stdout is not None  # noqa: S101
         request = {"name": name, "content_type": content_type, "size": len(data)}
-        child.stdin.write(json.dumps(request).encode() + b"\n" + data)
+        child.stdin.write(json.dumps(request).encode() + b"\n")
         # both at once: a child that writes before it has read all would wait for us, and we for it
-        _, answer = await asyncio.gather(child.stdin.drain(), _read(child.stdout))
-        return json.loads(answer.decode(errors="surrogatepass"))
+        _, answer = await asyncio.gather(_send(child.stdin, data), _read(child.stdout))
+        return json.loads(answer)
 
     async def _start(self) -> asyncio.subprocess.Process:
         self._child = await asyncio.create_subprocess_exec(
@@ -84,6 +87,12 @@ class Sandbox:
             start_new_session=True,  # Ctrl-C is for us; we end the child
         )
         return self._child
+
+
+async def _send(stream: asyncio.StreamWriter, data: bytes) -> None:
+    for at in range(0, len(data), SENT_BYTES):  # at once, the whole of it would be copied
+        stream.write(data[at : at + SENT_BYTES])
+        await stream.drain()
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:

@@ -8,9 +8,8 @@ from itertools import takewhile, zip_longest
 
 from ingest.blocks import TextBuilder
 from ingest.cuts import COLONS
-from ingest.tables import Row, caption_of, labelled_rows, row_line
+from ingest.tables import MAX_NAME_CHARS, Row, caption_of, labelled_rows, row_line
 
-MAX_NAME_CHARS = 200  # a longer cell is no column name, and names are repeated in each row
 MAX_COPIED_CHARS = 1_000_000  # what spans may add to a document, whatever they claim
 MAX_COLUMNS = 1000  # as browsers limit them
 ROWS_TO_GUESS = 3

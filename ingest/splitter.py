@@ -16,6 +16,7 @@ from rag.values import Draft
 
 SEPARATOR = " > "
 Chunk = Sequence[Unit]
+COUNTED_CHARS = 1_000_000  # at a time: a tokenizer needs a hundred times as much memory as the text it reads
 
 
 def split(
@@ -94,8 +95,12 @@ class _Splitter:
         return sorted(units + self._fitting(finer), key=lambda unit: unit.piece.start)
 
     def _counts(self, texts: Iterable[str]) -> list[int]:
+        """The tokens of each text; one longer than any chunk is not read and counts as more than fits."""
         texts = list(texts)
-        return [count - self._marks for count in self._count_tokens(texts)] if texts else []
+        too_many = self._limits.max_tokens + 1
+        read = (text for text in texts if len(text) <= self._limits.max_chars)
+        counts = (count - self._marks for part in _parts(read) for count in self._count_tokens(part))
+        return [next(counts) if len(text) <= self._limits.max_chars else too_many for text in texts]
 
     def _unit(self, piece: Piece, tokens: int, context_tokens: int) -> Unit:
         """The piece as measured; a context that would take over a quarter of a chunk is left away."""
@@ -110,8 +115,8 @@ class _Splitter:
             return []
         within: list[Chunk] = []
         halves: list[Chunk] = []
-        for chunk, count in zip(chunks, self._count_tokens([self._indexed(chunk) for chunk in chunks]), strict=True):
-            parts = [] if count <= self._limits.max_tokens else self._halves(chunk)
+        for chunk, count in zip(chunks, self._counts(map(self._indexed, chunks)), strict=True):
+            parts = [] if count + self._marks <= self._limits.max_tokens else self._halves(chunk)
             halves += parts
             within += [] if parts else [chunk]
         return sorted(within + self._proven(halves), key=lambda chunk: chunk[0].piece.start)
@@ -143,3 +148,17 @@ class _Splitter:
             text=self._parsed.text[first.start : last.end],
             indexed=self._indexed(chunk),
         )
+
+
+def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The texts in lists of about as many characters as are counted at a time."""
+    part: list[str] = []
+    chars = 0
+    for text in texts:
+        part.append(text)
+        chars += len(text)
+        if chars > COUNTED_CHARS:
+            yield part
+            part, chars = [], 0
+    if part:
+        yield part

@@ -10,6 +10,7 @@ from markdown_it.rules_block.table import escapedSplit
 from ingest.cuts import COLONS
 
 CAPTION_CHARS = 200  # a longer paragraph is prose, and a caption is repeated in every chunk of its table
+MAX_NAME_CHARS = 200  # a longer cell is no column name, and names are repeated in each row
 SHORT_LINE_CHARS = 100  # a lone line this short in front of a table names it
 
 Row = tuple[str, ...]
@@ -40,7 +41,12 @@ def extra_cells(line: str, columns: int) -> list[str]:
 
 
 def labelled_rows(header: Row, body: Sequence[Row]) -> tuple[Row, ...]:
-    """The fields of each row that has any; the bare header too, where some column's name would be lost without it."""
+    """The fields of each row that has any; the bare header too, where some column's name would be lost without it.
+
+    A header with a cell too long for a name is a row like the others.
+    """
+    if any(len(name) > MAX_NAME_CHARS for name in header):
+        header, body = (), [header, *body]
     rows = [_fields(header, cells) for cells in body]
     unused = [name for n, name in enumerate(header) if name and not any(n < len(row) and row[n] for row in body)]
     if unused:

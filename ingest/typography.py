@@ -18,6 +18,8 @@ def plain_letters(text: str) -> str:
 
     Other compatibility characters stay, because their letters would mean something else: x² is not x2.
     """
+    if text.isascii():
+        return text
     text = PRESENTATION_FORMS.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
     return SOFT_HYPHEN.sub("", text)
 

@@ -11,7 +11,9 @@ from ingest.blocks import Parsed
 from ingest.clauses import with_clauses
 from ingest.parsers.encodings import decode_text
 from ingest.parsers.markdown import parse_markdown
+from ingest.parsers.signatures import check_signature
 from ingest.parsers.text import parse_text
+from ingest.typography import plain_letters
 from rag.errors import InvalidInput, UnsupportedFormat
 from rag.formats import CONTENT_TYPES, SUFFIXES
 from rag.storable import cleaned
@@ -55,9 +57,10 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
             f"Content types read: {', '.join(CONTENT_TYPES)}; file extensions: {', '.join(SUFFIXES)}."
         )
     try:
+        check_signature(data, kind)
         parsed = _code(data, name, media_type or suffix) if kind == "code" else _parser(kind)(data)
-    except InvalidInput as exc:
-        raise InvalidInput(f"{name}: {exc.detail}") from exc
+    except (InvalidInput, UnsupportedFormat) as exc:
+        raise type(exc)(f"{name}: {exc.detail}") from exc
     if not parsed.text:  # front matter alone still names what the page is about
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
@@ -77,7 +80,7 @@ def _cleaned(parsed: Parsed) -> Parsed:
         parsed,
         text=cleaned(parsed.text),
         blocks=tuple(blocks),
-        facets=replace(facets, title=cleaned(facets.title), metadata=metadata),
+        facets=replace(facets, title=cleaned(plain_letters(facets.title)), metadata=metadata),
     )
 
 

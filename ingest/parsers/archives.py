@@ -39,7 +39,7 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
         _check_size(sum(member.file_size for member in members), len(data))
         _check_size(_real_size(archive, members, len(data)), len(data))
     except DAMAGE as exc:
-        raise InvalidInput(f"This file is damaged: it cannot be unpacked ({exc}); save it again.") from exc
+        raise InvalidInput(f"This file is cut short, damaged or no such file ({exc}); save and send it again.") from exc
     return archive
 
 

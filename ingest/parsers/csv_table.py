@@ -25,6 +25,7 @@ UNBALANCED = "a quotation mark is never closed; all of them were read as ordinar
 
 def parse_csv(data: bytes) -> Parsed:
     """The table in *data*, one row a line; rows of another width than the header's are kept and named in a warning."""
+    csv.field_size_limit(len(data) + 1)  # a cell may be as long as it is; memory is limited elsewhere
     text = decode_text(data)
     stated = STATED.match(text)
     text = text[stated.end() :] if stated else text
@@ -40,7 +41,7 @@ def _rows(text: str, delimiter: str) -> tuple[list[list[str]], list[str]]:
     try:
         return list(csv.reader(_lines(text), delimiter=delimiter, strict=True)), []
     except csv.Error as exc:
-        unclosed = "end of data" in str(exc) or "field limit" in str(exc)
+        unclosed = "end of data" in str(exc)
     try:
         if unclosed:
             return list(csv.reader(_lines(text), delimiter=delimiter, quoting=csv.QUOTE_NONE)), [UNBALANCED]

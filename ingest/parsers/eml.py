@@ -10,6 +10,7 @@ from email import message_from_bytes, policy
 from email.errors import MessageError
 from email.message import Message
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 from ingest.blocks import Parsed, TextBuilder
 from ingest.parsers.charsets import declared_text
@@ -33,10 +34,12 @@ METADATA = {
     "in-reply-to": "in_reply_to",
 }
 MAIL_HEADERS = frozenset({*METADATA, "date", "received", "return-path", "mime-version", "content-type"})
+MAX_HEADER_CHARS = 32_000  # a thousand addresses; the time to take a header apart grows with its square
 MAX_ATTACHED = 20  # messages in messages; each is a level of headings
 BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 # what the header parsers of the standard library let through for malformed values
 HEADER_ERRORS = (MessageError, ValueError, LookupError, AttributeError, TypeError)
+PART_HEADERS = "content-"  # they say what a part is; the others are shown
 ATTACHED: dict[str, Callable[[str], Parsed]] = {"text/html": read_html, "text/markdown": parse_markdown}
 
 
@@ -48,13 +51,22 @@ def parse_eml(data: bytes) -> Parsed:
     if b"\0" in data[:4] or data.startswith(tuple(mark for mark, _ in BOMS)):
         data = decode_text(data).encode()
     try:
-        message = message_from_bytes(data, policy=policy.default)
+        message = message_from_bytes(data, policy=_Policy())
         parsed = _Reader().read(message)
     except RecursionError as exc:
         raise InvalidInput("This message has parts nested too deeply; it is not read.") from exc
     if not MAIL_HEADERS.intersection(name.lower() for name in message.keys()):  # noqa: SIM118  # a message iterates oddly
         raise InvalidInput("This is no e-mail message: it has no mail headers; save it from the mail program as .eml.")
     return replace(parsed, facets=_facets(message))
+
+
+class _Policy(policy.EmailPolicy):
+    """Headers taken apart as usual, but for those too long for it: they stay as they are written."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        if len(value) <= MAX_HEADER_CHARS:
+            return super().header_fetch_parse(name, value)
+        return value[:MAX_HEADER_CHARS] if name.lower().startswith(PART_HEADERS) else value
 
 
 def _facets(message: Message) -> Facets:

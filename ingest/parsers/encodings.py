@@ -1,8 +1,9 @@
-"""Bytes of text formats to text: byte order mark, UTF-8, UTF-16, then what charset detection is sure of."""
+"""Bytes of text formats to text: byte order mark, UTF-8 even if damaged, UTF-16, then charset detection."""
 
 from __future__ import annotations
 
 import codecs
+import re
 import unicodedata
 
 from charset_normalizer import CharsetMatch, from_bytes
@@ -24,6 +25,8 @@ CHARSETS = (
 MAX_MESS = 0.1  # share of unlikely character sequences; wrong guesses on real text lie above
 SAME_MESS = 0.02
 SAMPLE_BYTES = 64 * 1024
+MIN_GOOD = 4  # characters of valid UTF-8 for each byte that is none; other encodings have hardly any by chance
+ESCAPED = re.compile("[\udc80-\udcff]")  # how Python marks bytes that are no UTF-8
 LAYOUT = "\t\n\r\f\x0b\x1c\x1d\x1e\x85"
 
 
@@ -43,11 +46,11 @@ def _decode(data: bytes) -> str:
         if data.startswith(mark):
             return _decode_as(data, encoding)
     if b"\0" in data:
-        return _utf16(data)
+        return _utf32(data) or _utf16(data)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
-        return _decode_as(data, _charset(data, exc.start))
+        return _surrogates(data) or _damaged_utf8(data) or _decode_as(data, _charset(data, exc.start))
 
 
 def _decode_as(data: bytes, encoding: str) -> str:
@@ -55,6 +58,38 @@ def _decode_as(data: bytes, encoding: str) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"This file is not valid {encoding.upper()} at byte {exc.start}; save it as UTF-8.") from exc
+
+
+def _surrogates(data: bytes) -> str:
+    """The text of UTF-8 that spells out surrogates, as some databases export emoji; nothing if it is not that."""
+    try:
+        return data.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    except UnicodeDecodeError:
+        return ""
+
+
+def _damaged_utf8(data: bytes) -> str:
+    """The text of what is UTF-8 but for a few bytes; nothing if it is another encoding."""
+    # not final: a character that is cut at the end of the file is left away
+    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(data)
+    valid = ESCAPED.sub("", text)
+    beyond_ascii = len(valid) - len(valid.encode("ascii", "ignore"))
+    if MIN_GOOD * (len(text) - len(valid)) >= beyond_ascii:
+        return ""
+    is_western = all(c.encode("cp1252", "ignore") for c in set(valid))  # so the odd bytes are most likely too
+    encoding = "cp1252" if is_western else "ascii"
+    return ESCAPED.sub(lambda match: bytes([ord(match[0]) - 0xDC00]).decode(encoding, "replace"), text)
+
+
+def _utf32(data: bytes) -> str:
+    """UTF-32 without a mark: of four bytes, one or two are always zero; nothing if it is not that."""
+    for encoding, top in (("utf-32-le", data[3::4]), ("utf-32-be", data[::4])):
+        if len(data) % 4 == 0 and not top.strip(b"\0"):
+            try:
+                return data.decode(encoding)
+            except UnicodeDecodeError:
+                continue
+    return ""
 
 
 def _utf16(data: bytes) -> str:

@@ -52,10 +52,7 @@ def read_html(source: str) -> Parsed:
 
 def _decode(data: bytes) -> str:
     charset = CHARSET.search(data[:META_BYTES])
-    text = declared_text(data, charset[1].decode()) if charset and b"\0" not in data else decode_text(data)
-    if text.lstrip()[:5] == "%PDF-":
-        raise InvalidInput("This is a PDF, not HTML; send it with its own name.")
-    return text
+    return declared_text(data, charset[1].decode()) if charset and b"\0" not in data else decode_text(data)
 
 
 def _main(body: Node) -> Node:

@@ -13,6 +13,8 @@ from selectolax.lexbor import SelectolaxError
 from rag.errors import InvalidInput
 
 MAX_DEPTH = 2000  # browsers stop at 512, and the parser's time grows with the square of the depth
+MAX_ATTRIBUTES = 10_000  # of one tag; the parser's time grows with their square too
+QUOTED = re.compile("\"[^\"]*\"|'[^']*'")
 TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)[^<>]*")
 SELF_CLOSED = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
 XHTML = re.compile(r"<\?xml|<html\s[^>]*xmlns=", re.IGNORECASE)
@@ -43,7 +45,7 @@ class Event(Enum):
 def parse_tree(source: str) -> Tree:
     """The page in *source* as browsers read it; XHTML too.
 
-    Raises InvalidInput when elements are nested too deeply.
+    Raises InvalidInput when elements are nested too deeply, or one has too many attributes.
     """
     if XHTML.search(source, 0, 2000):
         source = SELF_CLOSED.sub(_opened_and_closed, source)
@@ -52,7 +54,7 @@ def parse_tree(source: str) -> Tree:
     try:
         return Tree(source)
     except SelectolaxError as exc:
-        raise InvalidInput(f"This page cannot be read as HTML: {exc}") from exc
+        raise InvalidInput(f"This page needs more memory as HTML than there is ({exc}); split it.") from exc
 
 
 def _opened_and_closed(tag: re.Match[str]) -> str:
@@ -63,12 +65,19 @@ def _depth(source: str) -> int:
     """At least the depth of the page's tree, but for what ends by itself."""
     depth = deepest = 0
     for tag in TAG.finditer(source):
+        _check_attributes(tag[0])
         name = tag[2].lower()
         if VOID.fullmatch(name) or SELF_ENDING.fullmatch(name) or tag[0].endswith("/"):
             continue
         depth = max(depth - 1, 0) if tag[1] else depth + 1
         deepest = max(deepest, depth)
     return deepest
+
+
+def _check_attributes(tag: str) -> None:
+    # a tag that is shorter has no room for so many
+    if len(tag) > 2 * MAX_ATTRIBUTES and len(QUOTED.sub("", tag).split()) > MAX_ATTRIBUTES:
+        raise InvalidInput(f"This page has a tag with over {MAX_ATTRIBUTES} attributes; it is not read.")
 
 
 def walk(root: Node, *, is_leaf: Callable[[Node], bool], skipped: frozenset[int]) -> Iterator[tuple[Event, Node]]:

@@ -17,7 +17,8 @@ from rag.values import Facets
 
 Json: TypeAlias = Any
 MAX_DEPTH = 60
-MAX_CHARS = 200 * 1024 * 1024  # YAML aliases and long keys can be written out to far more than they are
+MAX_GROWTH = 50  # YAML aliases and long keys can be written out to far more than they are
+FREE_CHARS = 10_000_000  # growth up to here does no harm
 
 
 def parse_json(data: bytes) -> Parsed:
@@ -29,7 +30,7 @@ def parse_json(data: bytes) -> Parsed:
         if exc.msg == "Extra data":
             return _parse_lines(text)
         raise InvalidInput(f"This is not valid JSON: {exc}.") from exc
-    return _render(value)
+    return _render(value, len(text))
 
 
 def parse_jsonl(data: bytes) -> Parsed:
@@ -39,11 +40,12 @@ def parse_jsonl(data: bytes) -> Parsed:
 
 def parse_yaml(data: bytes) -> Parsed:
     """The rows of a YAML document, or the operations if it describes an API; all values as they are written."""
+    text = decode_text(data)
     try:
-        documents = list(yaml.load_all(decode_text(data), Loader=yaml.CBaseLoader))  # makes texts only
+        documents = list(yaml.load_all(text, Loader=yaml.CBaseLoader))  # makes texts only
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as exc:  # the latter two for keys that are mappings
         raise InvalidInput(f"This is not valid YAML: {exc}") from exc
-    return _render(documents[0] if len(documents) == 1 else documents)
+    return _render(documents[0] if len(documents) == 1 else documents, len(text))
 
 
 def load_json(text: str) -> Json:
@@ -64,13 +66,13 @@ def _parse_lines(text: str) -> Parsed:
             values += [load_json(line)] if line.strip() else []
         except json.JSONDecodeError as exc:
             raise InvalidInput(f"Line {number} is not valid JSON: {exc.msg}.") from exc
-    return _render(values)
+    return _render(values, len(text))
 
 
-def _render(value: Json) -> Parsed:
+def _render(value: Json, source_chars: int) -> Parsed:
     if describes_api(value):
         return render_api(value)
-    writer = _Writer()
+    writer = _Writer(max(FREE_CHARS, MAX_GROWTH * source_chars))
     writer.add("", value)
     title = value.get("title") if isinstance(value, dict) else None
     return writer.document.parsed(Facets(title=" ".join(title.split()) if isinstance(title, str) else ""))
@@ -79,10 +81,10 @@ def _render(value: Json) -> Parsed:
 class _Writer:
     """Writes a value's rows into a document; arrays of objects become tables where they stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_chars: int) -> None:
         self.document = TextBuilder()
         self._rows: list[Row] = []
-        self._chars = 0
+        self._chars_left = max_chars
 
     def add(self, path: str, value: Json) -> None:
         self._walk(path, value, 0)
@@ -120,8 +122,8 @@ class _Writer:
                 yield f"{path}: {text}" if path else text
 
     def _count(self, chars: int) -> None:
-        self._chars += chars
-        if self._chars > MAX_CHARS:
+        self._chars_left -= chars
+        if self._chars_left < 0:
             raise InvalidInput("This document is too much text when its values are written out; split it.")
 
 

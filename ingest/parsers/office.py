@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from typing import Any, BinaryIO, TypeVar
+from zipfile import ZipFile
 
 from docx.exceptions import PythonDocxError
 from docx.opc.constants import RELATIONSHIP_TYPE
@@ -22,6 +23,8 @@ DEFAULT_TITLES = frozenset({"PowerPoint Presentation", "PowerPoint-Präsentation
 TEXTS = ("title", "author", "subject", "keywords")
 LIBRARIES = frozenset({"python-docx", "Steve Canny"})  # authors whom their templates name
 
+PROLOGUE_BYTES = 4096  # a document type stands before the first element
+
 T = TypeVar("T")
 
 
@@ -32,11 +35,21 @@ def read_office(data: bytes, kind: str, read: Callable[[BinaryIO], T]) -> T:
     """
     if data.startswith(OLE):
         raise InvalidInput(f"This file is encrypted or in a format before 2007; save it as {kind} without a password.")
-    open_archive(data).close()
+    with open_archive(data) as archive:
+        declaring = next((name for name in archive.namelist() if _declares_entities(archive, name)), None)
+    if declaring:
+        raise InvalidInput(f"This is no {kind}: {declaring} declares a document type, which Office never writes.")
     try:
         return read(io.BytesIO(data))
     except DAMAGE as exc:
         raise InvalidInput(f"This is no {kind}, or it is damaged ({exc}); open it and save it again.") from exc
+
+
+def _declares_entities(archive: ZipFile, name: str) -> bool:
+    if not name.endswith((".xml", ".rels")):
+        return False
+    with archive.open(name) as part:
+        return b"<!DOCTYPE" in part.read(PROLOGUE_BYTES)
 
 
 def read_facets(package: Any) -> Facets:

@@ -13,11 +13,15 @@ COLUMN_ROWS = 3  # fewer lines side by side are a row, not columns
 COLUMN_CHARS = 20  # columns of shorter lines are labels and values, read row by row
 CARRIED_LINES = 6
 MAX_DEPTH = 8
+NUMBER_CHARS = 10  # of a heading, as `Item 1A.`; longer words beside others are a label
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A piece of a line with its place in points from the page's top left; `rows` if it is a table instead."""
+    """A piece of a line with its place in points from the page's top left; `rows` if it is a table instead.
+
+    The rows are cells, or finished fields where it `is_read`.
+    """
 
     text: str
     x0: float
@@ -27,6 +31,8 @@ class Line:
     size: float = 0.0
     row: int = 0
     rows: tuple[Row, ...] = ()
+    is_read: bool = False
+    is_bold: bool = False
 
 
 def reading_order(lines: Iterable[Line], depth: int = 0) -> list[Line]:
@@ -115,4 +121,5 @@ def _beside(left: Line, right: Line) -> Line:
         top=min(left.top, right.top),
         bottom=max(left.bottom, right.bottom),
         size=max(left.size, right.size),
+        is_bold=left.is_bold and right.is_bold and len(left.text) <= NUMBER_CHARS,
     )

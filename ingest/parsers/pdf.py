@@ -1,15 +1,14 @@
-"""PDF to blocks: text in reading order, tables, headings by the size of their letters, pages as lowest headings."""
+"""PDF to blocks: text in reading order, tables, headings by their letters, pages as lowest headings."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
-from statistics import median
+from itertools import groupby
 
 import pdfplumber
 from pdfminer.pdfdocument import PDFPasswordIncorrect
@@ -18,24 +17,20 @@ from pdfminer.psexceptions import PSException
 from pdfplumber.utils.exceptions import MalformedPDFException, PdfminerException
 
 from ingest.blocks import Parsed, TextBuilder
-from ingest.cuts import COLONS, SENTENCE_MARKS
-from ingest.grids import add_grid
+from ingest.grids import add_grid, add_rows, form_rows
+from ingest.parsers.figure_tables import CURRENCY, names_columns
 from ingest.parsers.page_layout import Line
+from ingest.parsers.pdf_headings import PARAGRAPH_GAP, SENTENCE_ENDS, Headings, usual_spacing
 from ingest.parsers.pdf_page import read_page
+from ingest.tables import Row
 from ingest.typography import plain_letters, rejoin, vocabulary
 from rag.errors import InvalidInput
 from rag.values import Facets, Scalar
 
 PAGE_LEVEL = 7  # below every heading, so that a page's name ends the breadcrumb and never divides the outline
-HEADING_SCALE = 1.08  # of the body's letters, as 12 points over 11; less is a change of typeface
-HEADING_CHARS = 150
-SHORT_LINE_CHARS = 60  # longer lines on average are running text, such as an introduction
-MAX_HEADING_SHARE = 0.25  # of all characters; more of one size is text of its own
-MAX_HEADING_LEVEL = 6
 EDGE_LINES = 3  # running heads and feet are among the first and last lines of a page
 RUNNING_PAGES = 3  # a line on fewer pages may be said again on purpose
 BULLET = re.compile(r"[•●▪■◦‣∙·–—-]\s|\(?[a-z0-9]{1,3}[.)]\s")
-SENTENCE_ENDS = (*SENTENCE_MARKS, *COLONS)
 UNTITLED = re.compile(r"(?i)untitled\b.*|.*\.(?:docx?|pptx?|xlsx?|indd|qxd|pdf|rtf|odt)")
 # the builtin ones were seen to come through on altered files
 BUILTIN_DAMAGE = (ValueError, TypeError, KeyError, IndexError)
@@ -87,7 +82,8 @@ def _facets(properties: dict[str, object]) -> Facets:
     }
     if created := _moment(words.get("CreationDate", "")):
         metadata["created"] = created
-    return Facets(title="" if UNTITLED.fullmatch(title) else title, metadata=metadata)
+    is_name = any(map(str.isalpha, title)) and not UNTITLED.fullmatch(title)
+    return Facets(title=title if is_name else "", metadata=metadata)
 
 
 def _moment(stated: str) -> str:
@@ -128,7 +124,7 @@ class _Writer:
     def __init__(self, pages: list[_Page]) -> None:
         self._pages = pages
         self._document = TextBuilder()
-        self._levels = _heading_levels([line for page in pages for line in page.lines])
+        self._headings = Headings([page.lines for page in pages])
         self._known = vocabulary(plain_letters("\n".join(line.text for page in pages for line in page.lines)))
         self._paragraph: list[Line] = []
         self._starts_on = 0  # page where the open paragraph starts
@@ -143,14 +139,15 @@ class _Writer:
                 "run text recognition (OCR) on it first."
             )
         for page in self._pages:
-            self._spacing = _usual_spacing(page.lines)
+            self._spacing = usual_spacing(page.lines)
             for line in page.lines:
                 self._add(page.number, line)
         self._end_paragraph()
         parsed = self._document.parsed(facets, tuple(self._warnings()))
         if facets.title:
             return parsed
-        return self._document.parsed(_titled(facets, _title(parsed)), parsed.warnings)
+        title = _title(parsed, below=self._headings.bold_level)
+        return self._document.parsed(replace(facets, title=title), parsed.warnings)
 
     def _warnings(self) -> Iterator[str]:
         blank = [str(page.number) for page in self._pages if page.has_image and not page.lines]
@@ -170,23 +167,28 @@ class _Writer:
             self._paragraph.append(line)
 
     def _table(self, line: Line) -> None:
+        if line.is_read:
+            add_rows(self._document, line.rows)
+            return
         # a cell across the whole table is a title, not a value of every column
-        add_grid(self._document, [row[:1] if len(set(row)) == 1 else row for row in line.rows])
+        rows = [row[:1] if len(set(row)) == 1 else row for row in line.rows]
+        if names_columns(rows) or form_rows(rows):
+            add_grid(self._document, rows)
+        else:
+            add_rows(self._document, tuple(map(_values, rows)))
 
     def _continues(self, page: int, line: Line) -> bool:
         """Whether the line goes on with the open paragraph, perhaps in the next column or on the next page."""
         last = self._paragraph[-1]
-        if self._level(last) != self._level(line) or (self._level(line) and last.size != line.size):
+        if self._headings.level(last) != self._headings.level(line) or (
+            self._headings.level(line) and last.size != line.size
+        ):
             return False
         if page != self._last_page or line.top < last.top:
-            return not self._level(line) and not last.text.endswith(SENTENCE_ENDS) and line.text[0].islower()
-        if BULLET.match(line.text) or line.top - last.bottom > self._spacing + 0.35 * line.size:
+            return not self._headings.level(line) and not last.text.endswith(SENTENCE_ENDS) and line.text[0].islower()
+        if BULLET.match(line.text) or line.top - last.bottom > self._spacing + PARAGRAPH_GAP * line.size:
             return False
         return not (line.x0 > last.x0 + 0.8 * line.size and last.text.endswith(SENTENCE_ENDS))
-
-    def _level(self, line: Line) -> int:
-        words = 2 * sum(map(str.isalpha, line.text)) >= len(line.text)  # large figures are no headings
-        return self._levels.get(line.size, 0) if words and len(line.text) <= HEADING_CHARS else 0
 
     def _end_paragraph(self) -> None:
         lines, self._paragraph = self._paragraph, []
@@ -194,7 +196,7 @@ class _Writer:
             return
         joined = rejoin(plain_letters("\n".join(line.text for line in lines)), self._known)
         text = " ".join(joined.split())
-        if level := self._level(lines[0]):
+        if level := self._headings.level(lines[0]):
             self._document.add("heading", text, level=level)
             self._named = 0
             return
@@ -207,31 +209,17 @@ class _Writer:
             self._named = page
 
 
-def _titled(facets: Facets, title: str) -> Facets:
-    return Facets(title=title, metadata=facets.metadata)
+def _values(row: Row) -> Row:
+    """The row's values, each once where it stands in several places, currency signs at theirs."""
+    values: list[str] = []
+    for cell, _ in groupby(filter(None, row)):
+        joins = values and values[-1] in CURRENCY
+        values.append(values.pop() + cell if joins else cell)
+    return tuple(values)
 
 
-def _title(parsed: Parsed) -> str:
-    headings = (block for block in parsed.blocks if block.kind == "heading" and block.level < PAGE_LEVEL)
+def _title(parsed: Parsed, *, below: int) -> str:
+    """The first of the highest headings that have larger letters than the text."""
+    headings = (block for block in parsed.blocks if block.kind == "heading" and block.level < below)
     first = min(headings, key=lambda block: block.level, default=None)
     return parsed.of(first) if first else ""
-
-
-def _usual_spacing(lines: Sequence[Line]) -> float:
-    gaps = ((after.top - before.bottom, after.size) for before, after in pairwise(lines))
-    near = [gap for gap, size in gaps if -size < gap < 2 * size]
-    return max(0.0, median(near)) if near else 0.0
-
-
-def _heading_levels(lines: Sequence[Line]) -> dict[float, int]:
-    """The level for each size of letters that headings have: larger than the body's, rare, and in short lines."""
-    lengths: defaultdict[float, list[int]] = defaultdict(list)
-    for line in lines:
-        if line.text:
-            lengths[line.size].append(len(line.text))
-    chars = {size: sum(of_size) for size, of_size in lengths.items()}
-    body = max(chars, key=lambda size: chars[size], default=0.0)
-    most = MAX_HEADING_SHARE * sum(chars.values())
-    larger = [size for size in chars if size >= HEADING_SCALE * body and chars[size] <= most]
-    headings = sorted((size for size in larger if median(lengths[size]) <= SHORT_LINE_CHARS), reverse=True)
-    return {size: min(level, MAX_HEADING_LEVEL) for level, size in enumerate(headings, 1)}

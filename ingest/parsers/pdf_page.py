@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -12,12 +13,15 @@ from pdfplumber.page import Page
 from pdfplumber.table import Table
 from pdfplumber.utils.clustering import cluster_objects
 
+from ingest.parsers.figure_tables import CURRENCY, FIGURE, FigureTable, figure_tables, names_columns
 from ingest.parsers.page_layout import Line, reading_order
 from ingest.tables import Row
 from ingest.typography import plain_letters, rejoin
 
 WORD_GAP = 0.15  # of the letter's size; narrower gaps are kerning
 SEGMENT_GAP = 1.0  # of the letter's size; wider than the blanks of justified text
+BOLD = re.compile(r"(?i)bold|black|heavy|demi")  # in the name of a font
+FIGURE_GAP = 0.4  # wider than a blank
 SAME_ROW = 3.0  # points
 DISTINCT_SHARE = 0.9  # of letters; ordinary text has hardly two of the same in one place
 MAX_EDGES = 4000  # drawings have more, and finding tables takes the square of them
@@ -31,10 +35,10 @@ def read_page(page: Page) -> list[Line]:
     """The page's lines and tables as they are read, then what is printed up or down the page."""
     if _is_doubled(page.chars):
         page = page.dedupe_chars()
-    tables = _tables(page)
     words = page.filter(_is_upright).extract_words(x_tolerance_ratio=WORD_GAP, return_chars=True)
-    boxes = [table.bbox for table, _ in tables]
-    outside = [word for word in words if not any(_inside(word, box) for box in boxes)]
+    ruled = [_ruled_line(table, rows) for table, rows in _tables(page)]
+    tables = _without_overlaps(ruled, [_figure_line(table) for table in figure_tables(list(_rows(words)))])
+    outside = [word for word in words if not any(_inside(word, _box(table)) for table in tables)]
     return reading_order(_lines(outside, tables)) + _rotated(page)
 
 
@@ -59,15 +63,47 @@ def _rotated(page: Page) -> list[Line]:
     return [Line(line.strip(), right, right, top, bottom) for line in text.split("\n") if line.strip()]
 
 
-def _lines(words: list[Word], tables: list[tuple[Table, tuple[Row, ...]]]) -> Iterator[Line]:
-    things = words + [{"bottom": table.bbox[1], "table": table, "rows": rows} for table, rows in tables]
+def _rows(words: list[Word]) -> Iterator[list[Line]]:
+    """The words by row, and in it by wide gaps."""
+    for number, row in enumerate(cluster_objects(words, itemgetter("bottom"), SAME_ROW)):
+        segments = _segments(sorted(row, key=itemgetter("x0")))
+        yield [_line(piece, number) for segment in segments for piece in _figures_apart(segment)]
+
+
+def _lines(words: list[Word], tables: Sequence[Line]) -> Iterator[Line]:
+    things = words + [{"bottom": table.top, "table": table} for table in tables]
     for number, row in enumerate(cluster_objects(things, itemgetter("bottom"), SAME_ROW)):
-        for thing in row:
-            if "table" in thing:
-                x0, top, x1, bottom = thing["table"].bbox
-                yield Line("", x0, x1, top, bottom, row=number, rows=thing["rows"])
+        yield from (replace(thing["table"], row=number) for thing in row if "table" in thing)
         for segment in _segments(sorted((word for word in row if "text" in word), key=itemgetter("x0"))):
             yield _line(segment, number)
+
+
+def _ruled_line(table: Table, rows: tuple[Row, ...]) -> Line:
+    x0, top, x1, bottom = table.bbox
+    return Line("", x0, x1, top, bottom, rows=rows)
+
+
+def _figure_line(table: FigureTable) -> Line:
+    return Line("", table.x0, table.x1, table.top, table.bottom, rows=table.rows, is_read=True)
+
+
+def _without_overlaps(ruled: Sequence[Line], figures: Sequence[Line]) -> list[Line]:
+    """The tables that stand alone; of two in one place, the ruled one if it has all rows under named columns."""
+    kept = [
+        table
+        for table in figures
+        if not any(names_columns(other.rows) and len(other.rows) >= len(table.rows) for other in _over(table, ruled))
+    ]
+    return kept + [table for table in ruled if not any(_over(table, kept))]
+
+
+def _over(table: Line, others: Sequence[Line]) -> list[Line]:
+    left, top, right, bottom = _box(table)
+    return [o for o in others if o.x0 < right and o.x1 > left and o.top < bottom and o.bottom > top]
+
+
+def _box(table: Line) -> Box:
+    return table.x0, table.top, table.x1, table.bottom
 
 
 def _segments(words: Sequence[Word]) -> Iterator[list[Word]]:
@@ -81,16 +117,39 @@ def _segments(words: Sequence[Word]) -> Iterator[list[Word]]:
         yield segment
 
 
+def _figures_apart(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """The segment, divided before currency signs and between figures, which may stand close in narrow columns."""
+    piece: list[Word] = []
+    for word in words:
+        if piece and _is_figure(word) and word["x0"] - piece[-1]["x1"] > FIGURE_GAP * _size([word]):
+            is_apart = word["text"] in CURRENCY or _is_figure(piece[-1])
+            if is_apart and piece[-1]["text"] not in CURRENCY:
+                yield piece
+                piece = []
+        piece.append(word)
+    yield piece
+
+
+def _is_figure(word: Word) -> bool:
+    return word["text"] in CURRENCY or FIGURE.fullmatch(word["text"]) is not None
+
+
 def _line(words: Sequence[Word], row: int) -> Line:
     text = UNMAPPED.sub("", " ".join(word["text"] for word in words))
     top, bottom = min(word["top"] for word in words), max(word["bottom"] for word in words)
-    return Line(text.strip(), words[0]["x0"], words[-1]["x1"], top, bottom, size=_size(words), row=row)
+    return Line(
+        text.strip(), words[0]["x0"], words[-1]["x1"], top, bottom, size=_size(words), row=row, is_bold=_is_bold(words)
+    )
 
 
 def _size(words: Sequence[Word]) -> float:
     """The size of most letters, to half a point."""
     sizes = Counter(round(char["size"] * 2) / 2 for word in words for char in word["chars"])
     return float(sizes.most_common(1)[0][0])
+
+
+def _is_bold(words: Sequence[Word]) -> bool:
+    return all(BOLD.search(char["fontname"]) for word in words for char in (word["chars"][0], word["chars"][-1]))
 
 
 def _inside(word: Word, box: Box) -> bool:

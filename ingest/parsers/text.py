@@ -8,6 +8,7 @@ from itertools import groupby
 
 from ingest.blocks import Parsed, TextBuilder
 from ingest.cuts import COLONS, SENTENCE_MARKS
+from ingest.typography import plain_letters, rejoin, vocabulary
 from rag.values import Facets
 
 TITLE_CHARS = 80  # hard-wrapped prose is rarely narrower, so a first line this short is a title
@@ -20,7 +21,9 @@ SENTENCE_ENDS = (*SENTENCE_MARKS, *COLONS, ";", ",")
 def parse_text(source: str) -> Parsed:
     """The paragraphs of *source*, which has LF line ends."""
     document = TextBuilder()
-    for paragraph in _paragraphs(source):
+    known = vocabulary(plain_letters(source))
+    for lines in _paragraphs(source):
+        paragraph = rejoin(plain_letters(lines), known)
         if not document.blocks:
             title, paragraph = _title(paragraph)
             document.add("heading", title, level=1)

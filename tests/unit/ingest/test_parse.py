@@ -77,3 +77,35 @@ def test_prose_at_the_top_of_plain_text_is_no_title(first: str) -> None:
 
     assert parsed.facets.title == ""
     assert parsed.text == f"{first}\n\nMore."
+
+
+def test_words_cut_at_the_line_ends_of_plain_text_are_whole_again() -> None:
+    source = (
+        "The tariff for a house-\nhold is in the Haus\u00adord\u00ad\nnung, a well-\nknown rule.\n\nLand-\nlords pay."
+    )
+
+    parsed = parse(source.encode(), name="a.txt")
+
+    assert parsed.text == "The tariff for a household is in the Hausordnung, a well-known rule.\n\nLandlords pay."
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        (
+            "a.md",
+            "# O\ufb03ce\n\nWert\u00adpapier\n\n| e\ufb03cient |\n|--|\n| \ufb01ne |\n\n`\ufb01`\n\n```\n\ufb01\n```",
+        ),
+        (
+            "a.html",
+            "<h1>O\ufb03ce</h1><p>Wert&shy;papier</p><table><tr><th>e\ufb03cient<th><tr><td>\ufb01ne<td></table>"
+            "<p>\ufb01</p><pre>\ufb01</pre>",
+        ),
+    ],
+)
+def test_print_glyphs_are_letters_everywhere_but_in_code(name: str, source: str) -> None:
+    parsed = parse(source.encode(), name=name)
+
+    assert parsed.text == "Office\n\nWertpapier\n\nefficient: fine\n\nfi\n\n\ufb01"
+    assert parsed.facets.title == "Office"
+    assert [block.rows for block in parsed.blocks if block.rows] == [(("efficient: fine",),)]

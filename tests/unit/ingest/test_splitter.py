@@ -274,3 +274,17 @@ def test_tokens_are_counted_in_few_calls(count_tokens: Count) -> None:
     split(parse(b"# H\n\nSome text. And more.\n\n" * 500, name="a.md"), count_tokens=counting)
 
     assert len(calls) <= 4
+
+
+@pytest.mark.parametrize("text", ["word " * 1_000_000, "x" * 5_000_000, f"# {'word ' * 1_000_000}\n\nEnd."])
+def test_a_tokenizer_never_gets_much_text_at_once(count_tokens: Count, text: str) -> None:
+    sizes: list[int] = []
+
+    def counted(texts: Sequence[str]) -> list[int]:
+        sizes.append(sum(map(len, texts)))
+        return count_tokens(texts)
+
+    drafts = split(parse(text.encode(), name="a.md"), count_tokens=counted)
+
+    assert len(drafts) > 1_000
+    assert max(sizes) < 1_100_000
