@@ -18,7 +18,7 @@ from rag.store.compaction import compact_if_due
 from rag.store.engine import Database
 from rag.store.generations import Index, MissingDocument, count_missing, indexes_of, missing_documents, switch
 from rag.store.writing import PreparedDocument, add_to_index, known_vectors
-from rag.values import ContentId, DocumentId, TenantId, content_id
+from rag.values import ContentId, DocumentId, TenantId
 
 WARNINGS_KEPT = 20  # an embedder may refuse every chunk there is
 
@@ -97,7 +97,7 @@ class Reindex:
 
     async def _bring_in(self, documents: Sequence[MissingDocument]) -> None:
         parts = [await asyncio.to_thread(_cut_anew, document, self._embedder) for document in documents]
-        texts = {content_id(draft.indexed): draft.indexed for part in parts for draft in part.drafts}
+        texts = {content: text for part in parts for content, text in part.texts()}
         vectors = await self._vectors(texts)
         ready = [
             (document.document_id, replace(prepared(part, vectors), fingerprint=document.fingerprint))
