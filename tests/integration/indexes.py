@@ -102,7 +102,7 @@ def legs_of(database: Database, embedders: Mapping[str, Embedder] | None = None)
     return Legs(DenseLeg(database, embedders or both(), exact_below=10_000), LexicalLeg(database))
 
 
-def retriever_of(database: Database, embedders: Mapping[str, Embedder] | None = None) -> Retriever:
-    legs = legs_of(database, embedders)
+def retriever_of(database: Database, legs: Legs | None = None) -> Retriever:
+    legs = legs or legs_of(database)
     ranking = Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=1.0)
     return Retriever(database, dense=legs.dense, lexical=legs.lexical, reranker=FakeReranker(), ranking=ranking)

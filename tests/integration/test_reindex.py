@@ -14,12 +14,13 @@ from ingest.reindex import Reindex
 from ingest.worker import Worker
 from rag.errors import Conflict, IndexMismatch, InvalidInput, NotFound, UpstreamError
 from rag.protocols import Vectors
+from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.store.generations import drop_index, open_next
 from rag.store.indexes import index_state
 from rag.store.search import count_matching
 from rag.telemetry import Metrics
-from rag.values import LegResult, Recipe, TenantId
+from rag.values import LegResult, Question, Ranked, Recipe, TenantId
 from tests.conftest import MakeTenant
 from tests.fakes import FakeEmbedder, parse_directly
 from tests.integration.corpus import NOW, question, scope
@@ -36,7 +37,7 @@ from tests.integration.indexes import (
     reindex,
     retriever_of,
 )
-from tests.integration.reading import delete, document
+from tests.integration.reading import Legs, delete, document
 from tests.integration.uploads import job_of, make_due, upload
 
 HANDBOOK = {
@@ -393,10 +394,34 @@ async def test_questions_while_the_index_is_switched_to_and_fro_see_wholly_one_o
     assert all(found in (old, new) for found in seen)
 
 
-async def places(database: Database, tenant: TenantId) -> set[tuple[str, int, int]]:
-    """Where the hits of a question stand."""
-    found = await retriever_of(database).retrieve(tenant, question("zebra", top_k=100))
-    return {(hit.chunk.external_id, hit.chunk.start, hit.chunk.end) for hit in found.hits}
+async def test_a_switch_between_the_two_legs_asks_both_again(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, HANDBOOK | {"long.md": LONG})
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+    legs, asked = legs_of(database), asyncio.Event()
+
+    async def dense(of: TenantId, what: Question, depth: int) -> LegResult:
+        result = await legs.dense(of, what, depth)
+        asked.set()
+        return result
+
+    async def lexical(of: TenantId, what: Question, depth: int) -> LegResult:
+        await asked.wait()
+        if (await current(database, of)).generation == 1:
+            await building.switch()
+        return await legs.lexical(of, what, depth)
+
+    between = await places(database, tenant, retriever_of(database, legs=Legs(dense, lexical)))
+
+    assert between == await places(database, tenant)
+
+
+async def places(
+    database: Database, tenant: TenantId, retriever: Retriever | None = None
+) -> set[tuple[str, int, int, Ranked | None, Ranked | None]]:
+    """Where the hits of a question stand, in the documents and in both legs."""
+    found = await (retriever or retriever_of(database)).retrieve(tenant, question("zebra", top_k=100))
+    return {(hit.chunk.external_id, hit.chunk.start, hit.chunk.end, hit.dense, hit.lexical) for hit in found.hits}
 
 
 async def test_other_tenants_are_left_alone(
