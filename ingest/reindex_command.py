@@ -144,7 +144,7 @@ async def _rollback(call: _Call) -> Outcome:
     with bar() as show:
         building = Reindex(call.database, call.tenant, target, embedder=embedder, show=show)
         await building.switch()
-    note = f"{target} is asked again; `rag reindex` goes forth again, --drop-old frees the room of the one above"
+    note = f"{target} is asked again; --drop-old frees the room of the one above"
     return Outcome("switched", target, building.progress, note=note)
 
 

@@ -64,7 +64,7 @@ def report(tenant: str, outcome: Outcome, seconds: float, *, as_json: bool) -> N
     if now.documents:
         sys.stdout.write(
             f"{now.documents} documents, {now.chunks} chunks ({now.embedded} embedded, {now.reused} vectors reused,"
-            f" {now.without_vector} without a vector) in {seconds:.1f} s\n"
+            f" {now.without_vector} without a vector); {seconds:.1f} s in all\n"
         )
     sys.stdout.write(outcome.note + "\n")
 
