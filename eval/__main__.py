@@ -17,7 +17,7 @@ from eval.gate import thresholds_beside, verdicts
 from eval.public import load_benchmark, measure
 from eval.report import Report
 from eval.run import ask_all, asker, corpora
-from eval.service import Asker, Service, local_service, remote_service
+from eval.service import Asker, Service, local_service, remote_service, started_service
 from eval.suite import Question, Suite, load, spread
 
 PASSED, GATE_FAILED, COULD_NOT_RUN = 0, 1, 2
@@ -42,11 +42,12 @@ async def _judge_suite(arguments: argparse.Namespace) -> int:
     suite = load(arguments.suite)
     thresholds = thresholds_beside(arguments.suite)
     baseline = read_baseline(arguments.baseline) if arguments.baseline else None
-    questions = spread(suite.questions, arguments.limit)
+    questions = spread(_asked(suite, arguments.tenant), arguments.limit)
     async with _service(arguments, suite, questions) as service:
-        run = await ask_all(service, questions)
-    checks = verdicts(run.outcomes, thresholds.of_a_part() if arguments.limit else thresholds)
-    if arguments.limit:  # a part of the suite may have no question of a kind
+        run = await ask_all(service, questions, arguments.index)
+    a_part = arguments.limit or arguments.tenant
+    checks = verdicts(run.outcomes, thresholds.of_a_part() if a_part else thresholds)
+    if a_part:  # a part of the suite may have no question of a kind
         checks = [check for check in checks if check.value is not None]
     comparison = None
     if baseline:
@@ -55,6 +56,13 @@ async def _judge_suite(arguments: argparse.Namespace) -> int:
     report = Report(suite.sha256, run, tuple(checks), comparison)
     _write(report, arguments)
     return PASSED if all(check.passed for check in checks) else GATE_FAILED
+
+
+def _asked(suite: Suite, tenant: str | None) -> tuple[Question, ...]:
+    questions = tuple(question for question in suite.questions if tenant in (None, question.tenant))
+    if not questions:
+        raise CannotRun(f"the suite has no question of tenant {tenant}")
+    return questions
 
 
 async def _judge_benchmark(arguments: argparse.Namespace) -> int:
@@ -69,6 +77,8 @@ def _service(
     arguments: argparse.Namespace, suite: Suite, questions: Sequence[Question]
 ) -> AbstractAsyncContextManager[Service]:
     askers = dict.fromkeys(map(asker, questions))
+    if arguments.against == "local" and arguments.keys:
+        return started_service(arguments.keys, askers)
     if arguments.against == "local":
         return local_service(corpora(suite, questions), askers)
     return remote_service(arguments.against, arguments.keys, askers)
@@ -102,7 +112,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=_count, metavar="N", help=limit)
     golden = parser.add_argument_group("with --suite")
     golden.add_argument("--against", default="local", metavar="local|URL", help="start a service, or ask one that runs")
-    golden.add_argument("--keys", type=Path, metavar="FILE", help='for a URL: [{"tenant", "groups", "key"}, ...]')
+    keys = 'of tenants that hold the corpus: [{"tenant", "groups", "key"}, ...]; without, local makes throwaway ones'
+    golden.add_argument("--keys", type=Path, metavar="FILE", help=keys)
+    golden.add_argument("--tenant", metavar="NAME", help="only its questions; the gate then checks overall bars only")
+    golden.add_argument(
+        "--index", choices=("current", "next"), help="ask this index, while `rag reindex` builds another"
+    )
     golden.add_argument("--baseline", type=Path, metavar="FILE", help="an earlier --json to compare with")
     golden.add_argument("--json", type=Path, metavar="FILE", help="write the whole result")
     golden.add_argument("--report", type=Path, metavar="FILE", help="write the printed page")

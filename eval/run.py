@@ -43,11 +43,13 @@ def corpora(suite: Suite, questions: Iterable[Question]) -> list[Corpus]:
     return [Corpus(tenant, suite.corpus / tenant) for tenant in sorted({question.tenant for question in questions})]
 
 
-async def ask_all(service: Service, questions: Sequence[Question]) -> Run:
-    """The run of *questions* against *service*."""
+async def ask_all(service: Service, questions: Sequence[Question], index: str | None = None) -> Run:
+    """The run of *questions* against *service*, against the tenants' *index* where one is named."""
     asked: list[_Asked] = []
     for start in range(0, len(questions), AT_ONCE):
-        asked += await asyncio.gather(*(_ask(service, question) for question in questions[start : start + AT_ONCE]))
+        asked += await asyncio.gather(
+            *(_ask(service, question, index) for question in questions[start : start + AT_ONCE])
+        )
         if len(asked) % 20 == 0:
             sys.stderr.write(f"asked {len(asked)} of {len(questions)} questions\n")
     return Run(
@@ -58,9 +60,11 @@ async def ask_all(service: Service, questions: Sequence[Question]) -> Run:
     )
 
 
-async def _ask(service: Service, question: Question) -> _Asked:
+async def _ask(service: Service, question: Question, index: str | None) -> _Asked:
     who = asker(question)
-    scope: Body = question.model_dump(include={"filters", "as_of"}, exclude_none=True)
+    scope: Body = question.model_dump(include={"filters", "as_of"}, exclude_none=True) | (
+        {"index": index} if index else {}
+    )
     ranking: Body = {"top_k": CANDIDATES, "explain": True, "rerank": True}
     search = await service.search(who, {"query": question.question, **scope, **ranking})
     answer = await service.query(who, {"query": question.question, **scope})

@@ -185,10 +185,16 @@ class Service:
 @asynccontextmanager
 async def remote_service(url: str, keys_file: Path | None, askers: Iterable[Asker]) -> AsyncIterator[Service]:
     """The service at *url*, asked with the keys of a file; its tenants hold the corpus already."""
-    keys = _read_keys(keys_file) if keys_file else {}
-    if missing := [str(asker) for asker in askers if asker not in keys]:
-        raise CannotRun(f"{keys_file or '--keys'} has no key for {'; '.join(missing)}")
+    keys = _keys_for(askers, keys_file)
     async with _client(url) as http:
+        yield Service(http, keys)
+
+
+@asynccontextmanager
+async def started_service(keys_file: Path, askers: Iterable[Asker]) -> AsyncIterator[Service]:
+    """A service started here over the tenants that are there, asked with the keys of a file."""
+    keys = _keys_for(askers, keys_file)
+    async with _serving() as url, _client(url) as http:
         yield Service(http, keys)
 
 
@@ -209,6 +215,13 @@ async def local_service(corpora: Iterable[Corpus], askers: Iterable[Asker]) -> A
 
 def _client(url: str) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=url, timeout=REQUEST_TIMEOUT_S)
+
+
+def _keys_for(askers: Iterable[Asker], keys_file: Path | None) -> dict[Asker, str]:
+    keys = _read_keys(keys_file) if keys_file else {}
+    if missing := [str(asker) for asker in askers if asker not in keys]:
+        raise CannotRun(f"{keys_file or '--keys'} has no key for {'; '.join(missing)}")
+    return keys
 
 
 def _read_keys(path: Path) -> dict[Asker, str]:

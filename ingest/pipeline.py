@@ -25,7 +25,7 @@ from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_recipe, index_state
 from rag.store.queue import Progress
 from rag.store.writing import PreparedDocument, known_vectors, replace_documents
-from rag.values import ContentId, Draft, Facets, Recipe, TenantId, content_id, document_id
+from rag.values import DIMS, ContentId, Draft, Facets, Recipe, TenantId, content_id, document_id
 
 CHUNKER = "structure-2"  # change it with the splitter: an index holds chunks of one kind
 LOOK_S = 0.5  # between two looks at who still wants a document, while it is embedded
@@ -241,7 +241,7 @@ def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:
     """The document with the vectors of its chunks; those that have none are quarantined with the reason."""
     found = [vectors[content] for content in part.contents]
     refused = {n: reason for n, reason in enumerate(found) if isinstance(reason, str)}
-    blank = np.zeros(next((len(v) for v in vectors.values() if not isinstance(v, str)), 1), np.float32)
+    blank = np.zeros(next((len(v) for v in vectors.values() if not isinstance(v, str)), DIMS), np.float32)
     rows = [blank if isinstance(vector, str) else vector for vector in found]
     warnings = (
         f"the chunk at {part.drafts[n].start}-{part.drafts[n].end} has no vector, only words: {reason}"

@@ -39,6 +39,10 @@ def _run(arguments: list[str]) -> int:
         from ingest.__main__ import main as ingest  # noqa: PLC0415 - a door
 
         return ingest(arguments[1:])
+    if arguments[:1] == ["reindex"]:
+        from ingest.reindex_command import main as reindex  # noqa: PLC0415 - a door
+
+        return reindex(arguments[1:])
     if arguments[:1] == ["eval"]:
         from eval.__main__ import main as evaluate  # noqa: PLC0415 - a door
 
@@ -58,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "doctor", "check settings, models and database", _doctor)
     for name, text, run in (("search", "ranked chunks", _search), ("ask", "a cited answer", _ask)):
         _question(_command(commands, name, f"{text} for a question", run))
-    for name in ("ingest", "eval"):
+    for name in ("ingest", "reindex", "eval"):
         commands.add_parser(name, help=f"see `rag {name} --help`")
 
     tenant = commands.add_parser("tenant", help="create or delete tenants").add_subparsers(required=True)

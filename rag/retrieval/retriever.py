@@ -42,12 +42,9 @@ class Retriever:
     async def retrieve(self, tenant_id: TenantId, question: Question) -> Retrieval:
         """The best `top_k` chunks; the order does not depend on `top_k`."""
         clock = Stopwatch()
-        dense, lexical = await asyncio.gather(
-            clock.timed("dense", self._dense(tenant_id, question, DEPTH)),
-            clock.timed("lexical", self._lexical(tenant_id, question, DEPTH)),
-        )
+        dense, lexical = await self._legs_of_one_index(tenant_id, question, clock)
         fused = self._fuse(dense, lexical)
-        generation = max(dense.generation, lexical.generation)  # a switch between the legs leaves what both have
+        generation = dense.generation
         with clock.running("load"):
             async with self._database.tenant(tenant_id) as tx:
                 chunks = await load_chunks(tx, question.scope, list(fused), generation=generation)
@@ -67,6 +64,18 @@ class Retriever:
             index_version=min(dense.index_version, lexical.index_version),
             timings_ms=clock.total(),
         )
+
+    async def _legs_of_one_index(
+        self, tenant_id: TenantId, question: Question, clock: Stopwatch
+    ) -> tuple[LegResult, LegResult]:
+        """What both legs found; they are asked again when the tenant's index was switched between them."""
+        while True:
+            dense, lexical = await asyncio.gather(
+                clock.timed("dense", self._dense(tenant_id, question, DEPTH)),
+                clock.timed("lexical", self._lexical(tenant_id, question, DEPTH)),
+            )
+            if dense.generation == lexical.generation:
+                return dense, lexical
 
     def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ContentId, float]:
         rankings = [[ranked.content for ranked in leg.ranked] for leg in (dense, lexical)]

@@ -14,6 +14,7 @@ from rag.store.engine import TenantTx
 from rag.store.indexes import IndexState, index_state, lock
 from rag.store.postings import Block, merge, read
 from rag.store.search import insert_blocks
+from rag.values import IndexChoice
 
 RANGE_ROWS = 20_000  # posting rows read at a time: about 30 MB
 CHANGED_SHARE = 5  # compact when a fifth of the postings' chunks is dead, or is new and came in many writes:
@@ -21,23 +22,23 @@ WRITES = 16  # each adds a block to each of its terms
 MOST_WRITES = 2000  # whatever the share, this many blocks of a frequent term are too slow to read
 
 
-async def compact_if_due(tx: TenantTx) -> bool:
-    """Whether the tenant's postings were fragmented or dead enough to be compacted.
+async def compact_if_due(tx: TenantTx, index: IndexChoice | int = "current") -> bool:
+    """Whether an index's postings were fragmented or dead enough to be compacted.
 
     The cost is spread: a fifth of the postings has changed, or thousands of writes went by.
     """
-    state = await index_state(tx)
+    state = await index_state(tx, index)
     fragmented = state.writes > WRITES and state.appended * CHANGED_SHARE > state.posted
     due = state.dead * CHANGED_SHARE > state.posted or fragmented or state.writes > MOST_WRITES
     if due:
-        await compact(tx)
+        await compact(tx, index)
     return due
 
 
-async def compact(tx: TenantTx) -> None:
-    """Rewrite the tenant's postings without dead ordinals and in full blocks; scores then use live counts."""
+async def compact(tx: TenantTx, index: IndexChoice | int = "current") -> None:
+    """Rewrite an index's postings without dead ordinals and in full blocks; scores then use live counts."""
     await lock(tx)
-    state = await index_state(tx)
+    state = await index_state(tx, index)
     live = await _live(tx, state)
     total = (await tx.fetch("posting_rows", generation=state.generation))[0][0]
     for low, high in _ranges(total // RANGE_ROWS + 1):

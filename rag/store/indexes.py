@@ -33,15 +33,17 @@ class IndexState:
         return self.posted - self.dead
 
 
-async def index_state(tx: TenantTx, choice: IndexChoice = "current") -> IndexState:
+async def index_state(tx: TenantTx, index: IndexChoice | int = "current") -> IndexState:
     """The index as this transaction sees it; before the first write, and for an unknown tenant, an empty one.
 
-    Raises NotFound when the next one is asked for and none is being built.
+    Raises NotFound when the next one is asked for and none is being built, or one by its number that is not there.
     """
-    rows = await tx.fetch("index_state", next=choice == "next")
+    rows = await tx.fetch("index_state", next=index == "next", generation=index if isinstance(index, int) else None)
     if not rows:
-        if choice == "next":
+        if index == "next":
             raise NotFound("no index is being built for this tenant; `rag reindex` builds one")
+        if isinstance(index, int):
+            raise NotFound(f"there is no index {index} of this tenant any more")
         return IndexState()
     version, next_ord, generation, embedder, analyser, chunker, *counters, langs, graphed = rows[0]
     recipe = Recipe(embedder, analyser, chunker)

@@ -66,6 +66,13 @@ async def create_key(database: Database, tenant: TenantId, *, scopes: frozenset[
     return PREFIX + base64.urlsafe_b64encode(tenant.bytes + key_id.bytes + secret).decode().rstrip("=")
 
 
+async def delete_key(database: Database, key: str) -> None:
+    """Delete a key: whoever sends it is a stranger from now on."""
+    tenant, key_id, _ = _parse(key)
+    async with database.tenant(tenant) as tx:
+        await tx.run("delete_key", key_id=key_id)
+
+
 async def principal_of(database: Database, key: str) -> Principal:
     """Whom *key* stands for.
 

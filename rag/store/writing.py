@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from rag.errors import UpstreamError
 from rag.protocols import Vectors
 from rag.store.engine import TenantTx
-from rag.store.indexes import lock, open_index
+from rag.store.indexes import check_recipe, index_state, lock, open_index
 from rag.store.postings import Block, build
 from rag.store.search import insert_blocks
 from rag.values import DIMS, ContentId, DocumentId, Draft, Facets, Recipe, chunk_id, content_id, document_id
@@ -75,17 +75,34 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument],
         await tx.run("insert_neighbours")
 
 
-async def add_to_index(tx: TenantTx, document: DocumentId, prepared: PreparedDocument, *, generation: int) -> bool:
-    """Whether the stored document was still the one that was prepared; its chunks are then in that index too."""
-    _check_vectors(prepared)
-    postings = await _postings([prepared])
+async def add_to_index(
+    tx: TenantTx, documents: Sequence[tuple[DocumentId, PreparedDocument]], recipe: Recipe, *, generation: int
+) -> list[PreparedDocument]:
+    """Those of the documents that are stored as they were prepared; their chunks are then in that index too.
+
+    Raises NotFound when there is no such index, IndexMismatch when it is made with another recipe.
+    """
+    for _, document in documents:
+        _check_vectors(document)
+    postings = await _postings([document for _, document in documents])
     first_ord, _ = await lock(tx)
-    if not await tx.run(
-        "add_generation", document_id=document, generation=generation, fingerprint=prepared.fingerprint
-    ):
-        return False
-    await _add(tx, [(document, prepared)], postings, generation=generation, first_ord=first_ord)
-    return True
+    state = await index_state(tx, generation)
+    check_recipe(state.recipe or recipe, recipe)
+    rows = await tx.fetch(
+        "join_index",
+        generation=generation,
+        document_ids=[id_ for id_, _ in documents],
+        fingerprints=[document.fingerprint for _, document in documents],
+    )
+    joined = {DocumentId(row[0]) for row in rows}
+    pairs = [(id_, document) for id_, document in documents if id_ in joined]
+    if len(pairs) < len(documents):  # some have changed meanwhile: rare, so worth no work before the lock
+        postings = await _postings([document for _, document in pairs])
+    if pairs:
+        await _add(tx, pairs, postings, generation=generation, first_ord=first_ord)
+        if state.graphed:
+            await tx.run("insert_neighbours")
+    return [document for _, document in pairs]
 
 
 async def known_vectors(tx: TenantTx, contents: Sequence[ContentId], *, generation: int) -> dict[ContentId, Vectors]:

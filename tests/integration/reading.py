@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from rag.retrieval.dense import DenseLeg
-from rag.retrieval.lexical import LexicalLeg
+from rag.protocols import Leg
 from rag.store.documents import (
     StoredDocument,
     delete_document,
@@ -24,8 +23,8 @@ NOBODY = frozenset[str]()
 class Legs:
     """What each leg finds, the ids of the chunks."""
 
-    dense: DenseLeg
-    lexical: LexicalLeg
+    dense: Leg
+    lexical: Leg
 
     async def find(self, tenant: TenantId, query: str) -> tuple[set[ChunkId], set[ChunkId]]:
         dense = await self.dense(tenant, question(query), 50)

@@ -103,12 +103,6 @@ SELECT DISTINCT ON (c.content) c.content, e.embedding
  WHERE c.tenant_id = %(tenant_id)s AND e.tenant_id = %(tenant_id)s AND c.generation = %(generation)s
    AND c.content = ANY(%(contents)s);
 
--- name: add_generation
--- One row touched when the document is still as it was prepared, and not yet in that index.
-UPDATE documents SET generations = generations || %(generation)s::int
- WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s AND fingerprint = %(fingerprint)s
-   AND NOT %(generation)s = ANY(generations);
-
 -- name: get_document
 -- One version of a document, the current one when none is named, with everything but its fingerprint.
 SELECT document_id, external_id, version, superseded, title, doc_type, source, lang, tags, metadata, acl, valid_from,

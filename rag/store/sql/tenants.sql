@@ -12,12 +12,12 @@ DELETE FROM tenants WHERE tenant_id = %(tenant_id)s;
 SELECT tenant_id FROM tenants WHERE tenant_id = %(tenant_id)s;
 
 -- name: index_state
--- The current index, or the one above it, in the order of IndexState's fields.
+-- The current index, the one above it, or one by its number, in the order of IndexState's fields.
 SELECT t.index_version, t.next_ord, i.generation, i.embedder, i.analyser, i.chunker, i.posted, i.dead, i.appended,
        i.writes, i.langs, i.graphed
   FROM tenants t JOIN indexes i ON i.tenant_id = t.tenant_id
  WHERE t.tenant_id = %(tenant_id)s AND i.tenant_id = %(tenant_id)s
-   AND CASE WHEN %(next)s THEN i.generation > t.generation ELSE i.generation = t.generation END
+   AND CASE WHEN %(next)s THEN i.generation > t.generation ELSE i.generation = coalesce(%(generation)s::int, t.generation) END
  ORDER BY i.generation DESC
  LIMIT 1;
 
@@ -57,3 +57,7 @@ VALUES (%(tenant_id)s, %(key_id)s, %(secret_sha256)s, %(scopes)s, %(groups)s);
 -- The hash, scopes and groups of a key that is not revoked.
 SELECT secret_sha256, scopes, groups FROM keys
  WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND revoked_at IS NULL;
+
+-- name: delete_key
+-- One row touched when there was such a key.
+DELETE FROM keys WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s;

@@ -99,6 +99,23 @@ def test_a_suite_that_cannot_measure_a_threshold_fails_but_a_limited_run_does_no
     assert (whole, limited) == (1, 0)
 
 
+def test_one_tenants_questions_are_held_to_the_overall_bars(
+    golden: Golden, asked: dict[str, Any], url: str, keys: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = golden(asked, asked | {"id": "other-001", "tenant": "other"})
+    (tmp_path / "corpus" / "acme").rename(tmp_path / "corpus" / "other")
+    golden(asked, asked | {"id": "other-001", "tenant": "other"})
+    against = ["--suite", str(suite), "--against", url, "--keys", keys]
+
+    whole, part, nobody = main(against), main([*against, "--tenant", "acme"]), main([*against, "--tenant", "moon"])
+
+    assert (whole, part, nobody) == (2, 0, 2)
+    told = capsys.readouterr()
+    assert "# Evaluation of 1 questions: passed" in told.out
+    assert "no key for tenant other" in told.err
+    assert "no question of tenant moon" in told.err
+
+
 def test_what_cannot_run_is_exit_two_with_one_sentence(
     golden: Golden, asked: dict[str, Any], keys: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

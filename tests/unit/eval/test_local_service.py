@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import eval.service as service_module
 from eval.errors import CannotRun
-from eval.service import Asker, Corpus, local_service
+from eval.service import Asker, Corpus, local_service, started_service
 
 PROGRAM = """
 import http.server, json, os, pathlib, sys
@@ -84,6 +85,19 @@ def test_a_run_leaves_neither_tenant_nor_process(home: Path) -> None:
         "tenant delete eval-acme --if-exists",
     ]
     assert not Path(f"/proc/{(home / 'pid').read_text()}").exists()
+
+
+def test_with_keys_the_tenants_that_are_there_are_asked(home: Path) -> None:
+    (keys := home / "keys.json").write_text(json.dumps([{"tenant": "acme", "groups": ["it", "hr"], "key": "k"}]))
+
+    async def ask() -> str:
+        async with started_service(keys, [ASKER]) as service:
+            return (await service.search(ASKER, {"query": "?"})).rerank
+
+    deadline = asyncio.run(ask())
+
+    assert deadline == "60"
+    assert [call.split(" --port")[0] for call in _calls(home)] == ["serve"]
 
 
 def test_records_are_ingested_as_records(home: Path) -> None:

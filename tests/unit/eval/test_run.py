@@ -47,6 +47,22 @@ def test_every_question_is_searched_whole_and_asked_in_its_scope(
     assert ("/v1/query", {"query": "And then?", **scope}) in bodies
 
 
+def test_the_named_index_is_asked_in_both_routes(
+    scripted: Scripted, golden: Callable[..., Path], asked: dict[str, Any]
+) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def script(route: str, body: dict[str, Any]) -> dict[str, Any]:
+        bodies.append(body)
+        if route == "/v1/search":
+            return {"hits": [], "complete": True, "rerank": "full"}
+        return {"status": "no_evidence", "citations": []}
+
+    asyncio.run(ask_all(scripted(script), load(golden(asked)).questions, "next"))
+
+    assert [body["index"] for body in bodies] == ["next", "next"]
+
+
 def test_at_most_two_questions_are_under_way() -> None:
     questions = [Question(id=f"q{n}", tenant="acme", type="unanswerable", question="?", gold=()) for n in range(5)]
     under_way, seen = 0, []

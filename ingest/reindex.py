@@ -1,0 +1,153 @@
+"""Bringing every document of a tenant into an index of it, from what is stored, while it is searched and filled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ingest.blocks import Parsed, inflated
+from ingest.embedding import Embedded, embed
+from ingest.pipeline import CHUNKER, Cut, Source, cut, prepared
+from ingest.run import patiently
+from rag.analysis import ANALYSER
+from rag.errors import IndexMismatch
+from rag.protocols import Embedder
+from rag.store.compaction import compact_if_due
+from rag.store.engine import Database
+from rag.store.generations import Index, MissingDocument, count_missing, indexes_of, missing_documents, switch
+from rag.store.neighbours import graph_if_large
+from rag.store.writing import PreparedDocument, add_to_index, known_vectors
+from rag.values import ContentId, DocumentId, TenantId
+
+WARNINGS_KEPT = 20  # an embedder may refuse every chunk there is
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an index is: documents it got in this run and those it lacks, chunks, and vectors made and reused."""
+
+    documents: int = 0
+    missing: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    without_vector: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+Show = Callable[[Progress], None]
+
+
+def unshown(_: Progress) -> None:
+    """Nothing: nobody watches."""
+
+
+class Reindex:
+    """Fills one index; cut short at any moment, another one goes on with what is missing."""
+
+    def __init__(
+        self, database: Database, tenant_id: TenantId, index: Index, *, embedder: Embedder, show: Show = unshown
+    ) -> None:
+        """Fill *index* in *database* with the vectors of *embedder*, the one that its recipe names."""
+        self.progress = Progress()
+        self._database = database
+        self._tenant_id = tenant_id
+        self._index = index
+        self._embedder = embedder
+        self._show = show
+
+    async def catch_up(self) -> None:
+        """Return when a look found no document that the index lacks: uploads and deletes go on meanwhile.
+
+        Raises Conflict for documents that cannot be cut anew, IndexMismatch when this release would cut them otherwise
+        than the index's, NotFound when the index was dropped meanwhile.
+        """
+        while await patiently(self._look):
+            after: DocumentId | None = None
+            while documents := await patiently(partial(self._next, after)):
+                await self._bring_in(documents)
+                after = documents[-1].document_id
+
+    async def tidy(self) -> None:
+        """Merge the many small posting blocks that the building has left, and put a large index into the graph."""
+        async with self._database.tenant(self._tenant_id) as tx:
+            await compact_if_due(tx, self._index.generation)
+        await graph_if_large(self._database, self._tenant_id, self._index.generation)
+
+    async def switch(self) -> None:
+        """Return when questions go to the index, which then had every document."""
+        while not await patiently(self._try_to_switch):
+            await self.catch_up()
+
+    async def _look(self) -> bool:
+        async with self._database.tenant(self._tenant_id) as tx:
+            self.progress.missing = await count_missing(tx, self._index.generation)
+        self._show(self.progress)
+        recipe = self._index.recipe
+        if self.progress.missing and (recipe.analyser, recipe.chunker) != (ANALYSER, CHUNKER):
+            raise IndexMismatch(
+                f"{self._index} lacks {self.progress.missing} documents that changed since, and this release would cut"
+                f" them otherwise ({ANALYSER}, {CHUNKER}); use the release that made it"
+            )
+        return self.progress.missing > 0
+
+    async def _next(self, after: DocumentId | None) -> list[MissingDocument]:
+        async with self._database.tenant(self._tenant_id) as tx:
+            return await missing_documents(tx, self._index.generation, after=after)
+
+    async def _bring_in(self, documents: Sequence[MissingDocument]) -> None:
+        parts = [await asyncio.to_thread(_cut_anew, document, self._embedder) for document in documents]
+        texts = {content: text for part in parts for content, text in part.texts()}
+        vectors = await self._vectors(texts)
+        ready = [
+            (document.document_id, replace(prepared(part, vectors), fingerprint=document.fingerprint))
+            for document, part in zip(documents, parts, strict=True)
+        ]
+        self._count(await patiently(partial(self._add, ready)))
+
+    async def _vectors(self, texts: Mapping[ContentId, str]) -> Embedded:
+        """The texts' vectors: those that an index of the same embedder has already, and the others made anew."""
+        vectors: Embedded = {}
+        for generation in await patiently(self._of_same_embedder):
+            vectors |= await patiently(partial(self._known, [*texts], generation))
+        self.progress.reused += len(vectors)
+        async for some in embed(self._embedder, {c: text for c, text in texts.items() if c not in vectors}):
+            vectors |= some
+            self.progress.embedded += len(some)
+            self._show(self.progress)
+        return vectors
+
+    async def _of_same_embedder(self) -> list[int]:
+        async with self._database.tenant(self._tenant_id) as tx:
+            indexes = await indexes_of(tx)
+        every = (*indexes.below, *filter(None, (indexes.current,)), *indexes.above)
+        return [index.generation for index in every if index.recipe.embedder == self._index.recipe.embedder]
+
+    async def _known(self, contents: Sequence[ContentId], generation: int) -> Embedded:
+        async with self._database.tenant(self._tenant_id) as tx:
+            return {**await known_vectors(tx, contents, generation=generation)}
+
+    async def _add(self, ready: Sequence[tuple[DocumentId, PreparedDocument]]) -> list[PreparedDocument]:
+        async with self._database.tenant(self._tenant_id) as tx:
+            return await add_to_index(tx, ready, self._index.recipe, generation=self._index.generation)
+
+    def _count(self, added: Sequence[PreparedDocument]) -> None:
+        now = self.progress
+        now.documents += len(added)
+        now.missing -= len(added)
+        now.chunks += sum(len(document.drafts) for document in added)
+        now.without_vector += sum(len(document.quarantined) for document in added)
+        warnings = [f"{document.external_id}: {warning}" for document in added for warning in document.warnings]
+        now.warnings += warnings[: WARNINGS_KEPT - len(now.warnings)]
+        self._show(now)
+
+    async def _try_to_switch(self) -> bool:
+        async with self._database.tenant(self._tenant_id) as tx:
+            return await switch(tx, self._index.generation)
+
+
+def _cut_anew(document: MissingDocument, embedder: Embedder) -> Cut:
+    parsed = Parsed(document.text, inflated(document.blocks), document.facets)
+    return cut(Source(document.external_id, b""), parsed, embedder)

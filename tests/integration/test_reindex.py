@@ -1,0 +1,477 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+import rag.store.generations as generations
+from ingest.pipeline import Pipeline
+from ingest.reindex import Reindex
+from ingest.worker import Worker
+from rag.errors import Conflict, IndexMismatch, InvalidInput, NotFound, UpstreamError
+from rag.protocols import Vectors
+from rag.retrieval.retriever import Retriever
+from rag.store.engine import Database
+from rag.store.generations import drop_index, open_next
+from rag.store.indexes import index_state
+from rag.store.search import count_matching
+from rag.telemetry import Metrics
+from rag.values import LegResult, Question, Ranked, Recipe, TenantId
+from tests.conftest import MakeTenant
+from tests.fakes import FakeEmbedder, parse_directly
+from tests.integration.corpus import NOW, question, scope
+from tests.integration.indexes import (
+    OtherEmbedder,
+    begin,
+    both,
+    by_name,
+    current,
+    indexes,
+    ingest,
+    legs_of,
+    recipe_of,
+    reindex,
+    retriever_of,
+)
+from tests.integration.reading import Legs, delete, document
+from tests.integration.uploads import job_of, make_due, upload
+
+HANDBOOK = {
+    "refunds.md": "# Refunds\n\nA zebra refund takes five days.",
+    "parcels.md": "# Parcels\n\nA zebra parcel goes by train.",
+    "fees.md": "# Fees\n\nA zebra fee is kept.",
+    "boats.md": "# Boats\n\nA zebra boat is slow.",
+}
+LONG = "# Long\n\n" + " ".join(f"Sentence {n} tells of a zebra that walks." for n in range(30))
+
+
+def rows(owner: psycopg.Connection, tenant: TenantId, table: str) -> dict[int, int]:
+    """The rows of a table by index."""
+    joined = "chunks JOIN embeddings USING (tenant_id, ord)" if table == "embeddings" else table
+    query = f"SELECT generation, count(*) FROM {joined} WHERE tenant_id = %s GROUP BY 1 ORDER BY 1"  # type: ignore[misc]
+    return dict(owner.execute(query, (tenant,)).fetchall())
+
+
+async def ids(database: Database, tenant: TenantId, query: str = "zebra") -> list[str]:
+    found = await retriever_of(database).retrieve(tenant, question(query, top_k=100))
+    return sorted({hit.chunk.external_id for hit in found.hits})
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generations, "BATCH_DOCUMENTS", 2)
+    monkeypatch.setattr(generations, "DROPPED_DOCUMENTS", 2)
+    monkeypatch.setattr(generations, "DROPPED_BLOCKS", 3)
+
+
+async def test_the_old_index_answers_until_the_switch_and_the_new_one_after_it(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK | {"long.md": LONG})
+    spans = "SELECT count(*) FROM chunks WHERE tenant_id = %s AND generation = %s AND text LIKE 'Sentence%%'"
+    seen: list[tuple[str, list[str]]] = []
+
+    async def look() -> None:
+        seen.append(((await current(database, tenant)).recipe.embedder, await ids(database, tenant)))
+
+    building = await begin(database, tenant, OtherEmbedder(look))
+    await building.catch_up()
+    await look()
+    await building.switch()
+    await look()
+
+    everything = sorted([*HANDBOOK, "long.md"])
+    assert seen == [(name, everything) for name in ("fake-embedder", "fake-embedder", "other-embedder")]
+    before, after = (owner.execute(spans, (tenant, n)).fetchone() for n in (1, 2))
+    assert before is not None
+    assert after is not None
+    assert after[0] > before[0]  # cut anew for a model that reads less at a time
+
+
+async def test_the_next_index_can_be_asked_before_the_switch(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+
+    following = await legs_of(database).dense(tenant, question("zebra", replace(scope(), index="next")), 50)
+
+    assert (following.generation, len(following.ranked)) == (2, len(HANDBOOK))
+    assert (await current(database, tenant)).generation == 1
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_uploads_and_deletes_during_the_build_are_in_the_new_index(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+
+    async def meanwhile() -> None:
+        changed = {name: f"# New\n\nA walrus is in {name} now." for name in ("refunds.md", "parcels.md", "new.md")}
+        await ingest(database, tenant, changed)
+        await delete(database, tenant, "fees.md")
+
+    await reindex(database, tenant, OtherEmbedder(meanwhile))
+
+    assert await ids(database, tenant) == ["boats.md", "new.md", "parcels.md", "refunds.md"]
+    lexical = await legs_of(database).lexical(tenant, question("zebra"), 50)
+    walrus = await legs_of(database).lexical(tenant, question("walrus"), 50)
+    assert (len(lexical.ranked), len(walrus.ranked)) == (1, 3)
+    assert rows(owner, tenant, "embeddings") == {1: 4, 2: 4}
+
+
+async def test_what_is_uploaded_after_the_build_is_brought_in_before_the_switch(
+    database: Database, tenant: TenantId
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+    await ingest(database, tenant, {"late.md": "A zebra comes late."})
+
+    async with database.tenant(tenant) as tx:
+        switched_at_once = await generations.switch(tx, 2)
+    await building.switch()
+
+    assert not switched_at_once
+    assert (await current(database, tenant)).generation == 2
+    assert await ids(database, tenant) == sorted([*HANDBOOK, "late.md"])
+
+
+async def test_a_job_that_embedded_for_the_old_index_runs_again_for_the_new_one(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+
+    class Switching(FakeEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            await reindex(database, tenant, OtherEmbedder())
+            return await super().embed_documents(texts)
+
+    job_id = await upload(database, tenant, b"# Late\n\nA zebra of its own.", "late.md")
+    pipeline = Pipeline(database, by_name(OtherEmbedder(), Switching()), parse_directly)
+    worker = Worker(database, pipeline, Metrics(), random.Random(0))
+    await worker.run_one()
+    first = await job_of(database, tenant, job_id)
+    make_due(owner)
+    await worker.run_one()
+
+    assert (first.state, first.error_code) == ("queued", "index_mismatch")
+    assert (await job_of(database, tenant, job_id)).state == "done"
+    assert await ids(database, tenant) == sorted([*HANDBOOK, "late.md"])
+
+
+async def test_documents_stay_as_they_are(database: Database, tenant: TenantId, owner: psycopg.Connection) -> None:
+    await ingest(database, tenant, HANDBOOK, tags=("eu",), metadata={"level": 2}, valid_from=NOW, lang="de", acl=())
+    columns = "SELECT (to_jsonb(d) - 'generations')::text FROM documents d WHERE tenant_id = %s ORDER BY external_id"
+    before = owner.execute(columns, (tenant,)).fetchall()
+
+    await reindex(database, tenant, OtherEmbedder())
+
+    assert owner.execute(columns, (tenant,)).fetchall() == before
+    async with database.tenant(tenant) as tx:
+        assert (await index_state(tx)).langs == ("de",)
+
+
+async def test_versions_kept_as_history_are_in_the_new_index_too(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, {"hotel.md": "The zebra allowance is 120."}, valid_from=NOW.replace(year=2024))
+    newer = {"hotel.md": "The zebra allowance is 155."}
+    await ingest(database, tenant, newer, keep_history=True, valid_from=NOW.replace(year=2026, month=1))
+
+    await reindex(database, tenant, OtherEmbedder())
+
+    texts = []
+    for year in (2025, 2026):
+        found = await retriever_of(database).retrieve(tenant, question("zebra", scope(as_of=NOW.replace(year=year))))
+        texts.append([hit.chunk.text for hit in found.hits])
+    assert texts == [["The zebra allowance is 120."], ["The zebra allowance is 155."]]
+
+
+async def test_another_recipe_is_not_mixed_into_a_half_built_index(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    await begin(database, tenant, OtherEmbedder())
+
+    async with database.tenant(tenant) as tx:
+        with pytest.raises(Conflict, match=r"index 2 \(other-embedder, .*--restart"):
+            await open_next(tx, Recipe("third-embedder", "analyser", "chunker"))
+
+
+async def test_an_index_dropped_meanwhile_is_not_written_to(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, HANDBOOK)
+
+    async def drop() -> None:
+        await drop_index(database, tenant, 2)
+
+    with pytest.raises(NotFound, match="no index 2"):
+        await reindex(database, tenant, OtherEmbedder(drop))
+
+    assert await ids(database, tenant) == sorted(HANDBOOK)
+
+
+async def test_documents_without_blocks_are_named_and_nothing_is_switched(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    unknown = "UPDATE documents SET blocks = NULL WHERE tenant_id = %s AND external_id IN ('boats.md', 'fees.md')"
+    owner.execute(unknown, (tenant,))
+
+    with pytest.raises(Conflict, match=r"schema 0002.*: boats.md, fees.md\. Nothing was switched\. Ingest them again"):
+        await reindex(database, tenant, OtherEmbedder())
+
+    assert (await current(database, tenant)).generation == 1
+    again = {name: HANDBOOK[name] + " Again." for name in ("boats.md", "fees.md")}
+    await ingest(database, tenant, again)
+    await reindex(database, tenant, OtherEmbedder())
+    assert await ids(database, tenant) == sorted(HANDBOOK)
+
+
+async def test_chunks_that_the_new_embedder_refuses_are_found_by_words_and_counted(
+    database: Database, tenant: TenantId
+) -> None:
+    class Picky(OtherEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            if any("boat" in text for text in texts):
+                raise InvalidInput("no boats")
+            return await super().embed_documents(texts)
+
+    await ingest(database, tenant, HANDBOOK)
+
+    building = await reindex(database, tenant, Picky())
+
+    boats = await document(database, tenant, "boats.md")
+    assert boats.chunks == 0
+    assert [place["reason"] for place in boats.quarantined] == ["the embedder refused it"]
+    assert building.progress.without_vector == 1
+    assert "boats.md: the chunk at " in building.progress.warnings[0]
+    assert len((await legs_of(database).lexical(tenant, question("boat"), 50)).ranked) == 1
+    async with database.tenant(tenant) as tx:
+        assert await count_matching(tx, scope()) == len(HANDBOOK) - 1
+
+
+async def test_an_index_of_the_same_embedder_takes_its_vectors_from_the_current_one(
+    database: Database, tenant: TenantId
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    embedder = FakeEmbedder()
+
+    building = await reindex(database, tenant, embedder)
+
+    assert embedder.embedded == []
+    assert (building.progress.embedded, building.progress.reused) == (0, len(HANDBOOK))
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_building_goes_on_where_it_failed(database: Database, tenant: TenantId) -> None:
+    class Failing(OtherEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            self.error = UpstreamError("out of memory") if self.embedded else None
+            return await super().embed_documents(texts)
+
+    await ingest(database, tenant, HANDBOOK)
+    failing, working = Failing(), OtherEmbedder()
+
+    with pytest.raises(UpstreamError, match="out of memory"):
+        await reindex(database, tenant, failing)
+    await reindex(database, tenant, working)
+
+    assert (len(failing.embedded), len(working.embedded)) == (2, 2)
+    assert {text.splitlines()[0] for text in failing.embedded + working.embedded} == {
+        "Refunds", "Parcels", "Fees", "Boats"
+    }  # fmt: skip
+
+
+async def test_many_small_writes_are_merged_before_the_switch(
+    database: Database, tenant: TenantId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generations, "BATCH_DOCUMENTS", 1)
+    await ingest(database, tenant, {f"{n}.md": f"A zebra of number {n}." for n in range(20)})
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+    async with database.tenant(tenant) as tx:
+        fragmented = await index_state(tx, 2)
+
+    await building.tidy()
+
+    async with database.tenant(tenant) as tx:
+        merged = await index_state(tx, 2)
+    assert (fragmented.writes, fragmented.posted) == (20, 20)
+    assert (merged.writes, merged.posted, merged.dead) == (0, 20, 0)
+
+
+async def test_going_back_without_changes_embeds_nothing(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    await reindex(database, tenant, OtherEmbedder())
+    old, embedder = (await indexes(database, tenant)).below[-1], FakeEmbedder()
+
+    await Reindex(database, tenant, old, embedder=embedder).switch()
+
+    assert embedder.embedded == []
+    assert await current(database, tenant) == old
+    assert await ids(database, tenant) == sorted(HANDBOOK)
+
+
+async def test_going_back_brings_in_what_changed_since(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    await reindex(database, tenant, OtherEmbedder())
+    await ingest(database, tenant, {"fees.md": "# Fees\n\nA walrus fee is kept.", "new.md": "A walrus is new."}, both())
+    await delete(database, tenant, "boats.md")
+    old, embedder = (await indexes(database, tenant)).below[-1], FakeEmbedder()
+
+    await Reindex(database, tenant, old, embedder=embedder).switch()
+
+    assert sorted(embedder.embedded) == ["A walrus is new.", "Fees\nA walrus fee is kept."]
+    assert (await current(database, tenant)).recipe == recipe_of(FakeEmbedder())
+    assert await ids(database, tenant, "walrus") == ["fees.md", "new.md", "parcels.md", "refunds.md"]
+    assert len((await legs_of(database).lexical(tenant, question("walrus"), 50)).ranked) == 2
+    assert rows(owner, tenant, "embeddings") == {1: 4, 2: 4}
+
+
+async def test_going_back_to_an_index_cut_otherwise_works_while_nothing_changed(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    await reindex(database, tenant, OtherEmbedder())
+    owner.execute("UPDATE indexes SET chunker = 'older' WHERE tenant_id = %s AND generation = 1", (tenant,))
+    old = (await indexes(database, tenant)).below[-1]
+
+    await Reindex(database, tenant, old, embedder=FakeEmbedder()).switch()
+    back = await current(database, tenant)
+    await reindex(database, tenant, OtherEmbedder())
+    await ingest(database, tenant, {"new.md": "A walrus is new."}, both())
+
+    assert back == old
+    with pytest.raises(IndexMismatch, match=r"index 1 .*lacks 1 documents"):
+        await Reindex(database, tenant, old, embedder=FakeEmbedder()).switch()
+    assert (await current(database, tenant)).generation == 2
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_dropping_the_old_index_leaves_the_current_one_alone(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    await reindex(database, tenant, OtherEmbedder())
+    before = rows(owner, tenant, "postings")
+
+    await drop_index(database, tenant, 1)
+
+    assert rows(owner, tenant, "postings") == {2: before[2]}
+    assert rows(owner, tenant, "chunks") == rows(owner, tenant, "embeddings") == {2: 4}
+    assert rows(owner, tenant, "indexes") == {2: 1}
+    held = "SELECT DISTINCT generations FROM documents WHERE tenant_id = %s"
+    assert owner.execute(held, (tenant,)).fetchall() == [([2],)]
+    assert await ids(database, tenant) == sorted(HANDBOOK)
+    with pytest.raises(Conflict, match="index 2 is the one that is asked"):
+        await drop_index(database, tenant, 2)
+
+
+async def test_questions_while_the_index_is_switched_to_and_fro_see_wholly_one_or_the_other(
+    database: Database, tenant: TenantId
+) -> None:
+    await ingest(database, tenant, HANDBOOK | {"long.md": LONG})
+    old = await places(database, tenant)
+    await reindex(database, tenant, OtherEmbedder())
+    new = await places(database, tenant)
+
+    async def switching() -> None:
+        for n in range(60):
+            async with database.tenant(tenant) as tx:
+                assert await generations.switch(tx, 1 + n % 2)
+            await asyncio.sleep(0.005)
+
+    task = asyncio.create_task(switching())
+    seen = []
+    while not task.done():
+        seen += await asyncio.gather(places(database, tenant), places(database, tenant))
+    await task
+
+    assert old != new
+    assert {len(found) for found in seen} == {len(old), len(new)}
+    assert all(found in (old, new) for found in seen)
+
+
+async def test_a_switch_between_the_two_legs_asks_both_again(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, HANDBOOK | {"long.md": LONG})
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+    legs, asked = legs_of(database), asyncio.Event()
+
+    async def dense(of: TenantId, what: Question, depth: int) -> LegResult:
+        result = await legs.dense(of, what, depth)
+        asked.set()
+        return result
+
+    async def lexical(of: TenantId, what: Question, depth: int) -> LegResult:
+        await asked.wait()
+        if (await current(database, of)).generation == 1:
+            await building.switch()
+        return await legs.lexical(of, what, depth)
+
+    between = await places(database, tenant, retriever_of(database, legs=Legs(dense, lexical)))
+
+    assert between == await places(database, tenant)
+
+
+async def places(
+    database: Database, tenant: TenantId, retriever: Retriever | None = None
+) -> set[tuple[str, int, int, Ranked | None, Ranked | None]]:
+    """Where the hits of a question stand, in the documents and in both legs."""
+    found = await (retriever or retriever_of(database)).retrieve(tenant, question("zebra", top_k=100))
+    return {(hit.chunk.external_id, hit.chunk.start, hit.chunk.end, hit.dense, hit.lexical) for hit in found.hits}
+
+
+async def test_other_tenants_are_left_alone(
+    database: Database, tenant: TenantId, make_tenant: MakeTenant, owner: psycopg.Connection
+) -> None:
+    other = await make_tenant()
+    await ingest(database, tenant, HANDBOOK)
+    await ingest(database, other, HANDBOOK)
+    async with database.tenant(other) as tx:
+        before = await index_state(tx)
+
+    await reindex(database, tenant, OtherEmbedder())
+    await drop_index(database, tenant, 1)
+
+    async with database.tenant(other) as tx:
+        assert await index_state(tx) == before
+    assert rows(owner, other, "chunks") == {1: 4}
+    assert await ids(database, other) == sorted(HANDBOOK)
+
+
+WORDS = ["zebra", "walrus", "parcel", "refund", "train", "fee", "boat", "river", "market", "ticket", "window", "garden"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_rebuilt_index_finds_what_a_fresh_one_finds(
+    database: Database, tenant: TenantId, make_tenant: MakeTenant, seed: int
+) -> None:
+    rng = random.Random(seed)
+
+    def text() -> str:
+        paragraphs = (" ".join(rng.choices(WORDS, k=rng.randint(3, 60))) for _ in range(rng.randint(1, 6)))
+        return f"# {rng.choice(WORDS)}\n\n" + "\n\n".join(f"## {rng.choice(WORDS)}\n\n{p}" for p in paragraphs)
+
+    kept = {f"{n}.md": text() for n in range(12)}
+    await ingest(database, tenant, {name: text() for name in kept})
+    for name in rng.sample(sorted(kept), 4):
+        await ingest(database, tenant, {name: text()})
+    await ingest(database, tenant, kept)
+    await ingest(database, tenant, {"gone.md": text()})
+    await delete(database, tenant, "gone.md")
+    fresh = await make_tenant()
+    await ingest(database, fresh, kept)
+
+    await reindex(database, tenant, FakeEmbedder())
+
+    for query in [*WORDS, *(" ".join(rng.choices(WORDS, k=4)) for _ in range(10))]:
+        for leg in (legs_of(database).dense, legs_of(database).lexical):
+            rebuilt, wanted = await leg(tenant, question(query), 50), await leg(fresh, question(query), 50)
+            assert _ranking(rebuilt) == _ranking(wanted)
+
+
+def _ranking(result: LegResult) -> list[tuple[object, float]]:
+    return [(ranked.content, pytest.approx(ranked.score, abs=1e-6)) for ranked in result.ranked]
