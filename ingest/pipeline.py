@@ -24,7 +24,7 @@ from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_recipe, index_state
 from rag.store.queue import Progress
 from rag.store.writing import PreparedDocument, known_vectors, replace_documents
-from rag.values import Draft, Facets, Recipe, TenantId, content_id, document_id
+from rag.values import ContentId, Draft, Facets, Recipe, TenantId, content_id, document_id
 
 CHUNKER = "structure-3"  # change it with the splitter: an index holds chunks of one kind
 PARSERS = "3"  # change it with the parsers: the same file is then written anew
@@ -61,12 +61,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A document cut into chunks, with the terms of each."""
+    """A document cut into chunks, with what each says and its terms."""
 
     source: Source
     facets: Facets
     parsed: Parsed
     drafts: Sequence[Draft]
+    contents: Sequence[ContentId]
     terms: Sequence[Sequence[str]]
 
 
@@ -161,16 +162,18 @@ class Pipeline:
         self, tenant_id: TenantId, parts: Sequence[Cut], *, recipe: Recipe, generation: int, watch: Watch
     ) -> list[PreparedDocument]:
         """The documents that are still wanted, with the vectors of their chunks."""
-        texts = {content_id(draft.indexed): draft.indexed for part in parts for draft in part.drafts}
+        texts = _texts(parts)
         async with self._database.tenant(tenant_id) as tx:
             vectors: Embedded = {**await known_vectors(tx, list(texts), generation=generation)}
         parts = await _wanted(parts, vectors, watch)
-        missing = {content: text for content, text in texts.items() if content not in vectors}
+        missing = {content: text for content, text in _texts(parts).items() if content not in vectors}
         async for some in embed(self._embedders[recipe.embedder], missing):
             vectors |= some
-            parts = await _wanted(parts, vectors, watch)
-            if not parts:
-                break
+            wanted = await _wanted(parts, vectors, watch)
+            if len(wanted) < len(parts):
+                parts = wanted
+                for content in missing.keys() - _texts(parts).keys():
+                    del missing[content]
         return [prepared(part, vectors) for part in parts]
 
     async def _store(
@@ -222,12 +225,13 @@ def cut(source: Source, parsed: Parsed, embedder: Embedder) -> Cut:
     parsed = replace(parsed, facets=facets)
     limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
     drafts = split(parsed, count_tokens=embedder.count_tokens, limits=limits)
-    return Cut(source, facets, parsed, drafts, [analyse(draft.indexed, facets.lang) for draft in drafts])
+    contents = [content_id(draft.indexed) for draft in drafts]
+    return Cut(source, facets, parsed, drafts, contents, [analyse(draft.indexed, facets.lang) for draft in drafts])
 
 
 def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:
     """The document with the vectors of its chunks; those that have none are quarantined with the reason."""
-    found = [vectors[content_id(draft.indexed)] for draft in part.drafts]
+    found = [vectors[content] for content in part.contents]
     refused = {n: reason for n, reason in enumerate(found) if isinstance(reason, str)}
     blank = np.zeros(next((len(v) for v in vectors.values() if not isinstance(v, str)), 1), np.float32)
     rows = [blank if isinstance(vector, str) else vector for vector in found]
@@ -252,13 +256,18 @@ def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:
 
 
 async def _wanted(parts: Sequence[Cut], vectors: Embedded, watch: Watch) -> list[Cut]:
-    contents = {part.source.external_id: [content_id(draft.indexed) for draft in part.drafts] for part in parts}
     progress = {
-        name: Progress("embedding", sum(content in vectors for content in of_one), len(of_one))
-        for name, of_one in contents.items()
+        part.source.external_id: Progress(
+            "embedding", sum(content in vectors for content in part.contents), len(part.contents)
+        )
+        for part in parts
     }
     alive = await watch(progress)
     return [part for part in parts if part.source.external_id in alive]
+
+
+def _texts(parts: Sequence[Cut]) -> dict[ContentId, str]:
+    return {c: draft.indexed for part in parts for c, draft in zip(part.contents, part.drafts, strict=True)}
 
 
 def _progress(stage: str, document: PreparedDocument) -> Progress:
