@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -16,14 +17,13 @@ Embedded = dict[ContentId, Vectors | str]  # a vector of (dims,), or why there i
 
 
 async def embed(embedder: Embedder, texts: Mapping[ContentId, str]) -> AsyncIterator[Embedded]:
-    """The texts' vectors, slice by slice.
+    """The texts' vectors, slice by slice; a text that is taken out of *texts* meanwhile is left out.
 
     Raises UpstreamError when the embedder itself fails.
     """
     # the longest first, so that no thread is left alone with one at the end
-    order = sorted(texts, key=lambda content: (-len(texts[content]), content))
-    for at in range(0, len(order), SLICE):
-        part = order[at : at + SLICE]
+    order = iter(sorted(texts, key=lambda content: (-len(texts[content]), content)))
+    while part := list(islice((content for content in order if content in texts), SLICE)):
         yield dict(zip(part, await _vectors(embedder, [texts[content] for content in part]), strict=True))
 
 

@@ -63,7 +63,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A document cut into chunks, with the terms of each."""
+    """A document cut into chunks, with what each says and its terms."""
 
     source: Source
     facets: Facets
@@ -168,19 +168,22 @@ class Pipeline:
         self, tenant_id: TenantId, parts: Sequence[Cut], *, recipe: Recipe, generation: int, watch: Watch
     ) -> list[PreparedDocument]:
         """The documents that are still wanted, with the vectors of their chunks."""
-        texts = {content: text for part in parts for content, text in part.texts()}
+        texts = _texts(parts)
         async with self._database.tenant(tenant_id) as tx:
             vectors: Embedded = {**await known_vectors(tx, list(texts), generation=generation)}
         parts = await _wanted(parts, vectors, watch)
-        missing = {content: text for content, text in texts.items() if content not in vectors}
+        missing = {content: text for content, text in _texts(parts).items() if content not in vectors}
         next_look = time.monotonic() + LOOK_S
         async for some in embed(self._embedders[recipe.embedder], missing):
             vectors |= some
-            if time.monotonic() >= next_look:
-                parts = await _wanted(parts, vectors, watch)
-                next_look = time.monotonic() + LOOK_S
-            if not parts:
-                break
+            if time.monotonic() < next_look:
+                continue
+            next_look = time.monotonic() + LOOK_S
+            wanted = await _wanted(parts, vectors, watch)
+            if len(wanted) < len(parts):
+                parts = wanted
+                for content in missing.keys() - _texts(parts).keys():
+                    del missing[content]
         return [prepared(part, vectors) for part in parts]
 
     async def _store(
@@ -272,6 +275,10 @@ async def _wanted(parts: Sequence[Cut], vectors: Embedded, watch: Watch) -> list
     }
     alive = await watch(progress)
     return [part for part in parts if part.source.external_id in alive]
+
+
+def _texts(parts: Sequence[Cut]) -> dict[ContentId, str]:
+    return {content: text for part in parts for content, text in part.texts()}
 
 
 def _progress(stage: str, document: PreparedDocument) -> Progress:

@@ -13,7 +13,7 @@ from ingest.pipeline import Result, Source, changed_sources, refused
 from ingest.sources import Found, load, refuse_repeated
 from rag.errors import StoreUnavailable
 from rag.store.engine import Database, TenantTx
-from rag.store.jobs import RunProgress, Upload, enqueue_run, run_progress, run_remarks, supersede
+from rag.store.jobs import Remark, RunProgress, Upload, enqueue_run, run_progress, run_remarks, supersede
 from rag.store.queue import BATCH_BYTES, BATCH_JOBS
 from rag.values import RunId, TenantId
 
@@ -62,9 +62,8 @@ class Run:
             await asyncio.sleep(LOOK_S)
 
     async def remarks(self) -> list[Result]:
-        """What the jobs of the run left to say: failures, and warnings of what was stored."""
-        async with self.database.tenant(self.tenant) as tx:
-            found = await run_remarks(tx, self.run_id)
+        """What the jobs of the run left to say: failures, and warnings of what was stored; `progress` is then new."""
+        self.progress, found = await patiently(self._look_back)
         return [
             Result(
                 remark.external_id,
@@ -94,6 +93,10 @@ class Run:
     async def _look(self) -> RunProgress:
         async with self.database.tenant(self.tenant) as tx:
             return await run_progress(tx, self.run_id)
+
+    async def _look_back(self) -> tuple[RunProgress, list[Remark]]:
+        async with self.database.tenant(self.tenant) as tx:
+            return await run_progress(tx, self.run_id), await run_remarks(tx, self.run_id)
 
 
 async def patiently(work: Callable[[], Awaitable[T]]) -> T:

@@ -11,32 +11,24 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 from ingest.pipeline import Pipeline, Result, Source
-from rag.errors import CallerError, RagError, StoreError
+from ingest.turns import Turns
+from ingest.watch import JobWatch
+from rag.errors import CallerError, RagError, StoreError, StoreUnavailable
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database, TenantTx
-from rag.store.jobs import Outcome, end_job
+from rag.store.jobs import Outcome, end_job, prune_jobs
 from rag.store.neighbours import graph_if_large
-from rag.store.queue import (
-    LEASE_S,
-    Begun,
-    Progress,
-    begin_jobs,
-    claim,
-    extend_leases,
-    give_back,
-    retry_later,
-    show_progress,
-)
+from rag.store.queue import LEASE_S, Begun, Claim, begin_jobs, claim, extend_leases, give_back, retry_later
 from rag.store.writing import PreparedDocument
 from rag.telemetry import Metrics, log
-from rag.values import JobId, TenantId
+from rag.values import TenantId
 
 LANES = 2  # batches in hand: one is parsed and written while the other is embedded
 IDLE_S = 0.5  # between looks at an empty queue
-WATCH_S = 1.0  # between two looks at who still wants a document
 MAX_ATTEMPTS = 4
+MAX_TRIES = 20  # claims that ended in a lost database or while a job waited to be alone: no fault of it, most likely
 RETRY_BASE_S = 1.0
-_GIVEN_UP = Outcome("failed", error_code="internal", error_detail=f"no worker survived it in {MAX_ATTEMPTS} attempts")
+PRUNE_EVERY_S = 3600.0  # what ends in an hour is soon deleted
 
 
 class Worker:
@@ -50,13 +42,21 @@ class Worker:
         rng: random.Random,
         *,
         only: TenantId | None = None,
+        lease_s: float = LEASE_S,
     ) -> None:
-        """Take jobs from *database*, those of one tenant or of all; *rng* spreads the retries."""
+        """Take jobs from *database*, those of one tenant or of all; *rng* spreads the retries.
+
+        A worker that is silent for *lease_s* has lost its jobs to another.
+        """
         self._database = database
         self._pipeline = pipeline
         self._metrics = metrics
         self._rng = rng
         self._only = only
+        self._lease_s = lease_s
+        self._turns = Turns()
+        self._served: set[TenantId] = set()
+        self._pruned_at = time.monotonic()
 
     async def run(self) -> None:
         """Work for ever."""
@@ -68,6 +68,7 @@ class Worker:
         while True:
             try:
                 if not await self.run_one():
+                    await self._prune()
                     await asyncio.sleep(IDLE_S)
             except StoreError as exc:
                 log.warning("queue out of reach", detail=exc.detail)
@@ -78,119 +79,140 @@ class Worker:
 
     async def run_one(self) -> bool:
         """Whether there was a batch to run."""
-        claimed = await claim(self._database, self._only)
+        await self._turns.open()
+        claimed = await claim(self._database, self._only, lease_s=self._lease_s)
         if claimed is None:
             return False
-        tenant, ids = claimed
-        async with self._database.tenant(tenant) as tx:
-            begun = await begin_jobs(tx, ids)
-        if begun:
-            ids = [job.job_id for job in begun]
-            try:
-                async with self._leases(tenant, ids):
-                    await self._attempt(tenant, begun)
-            except asyncio.CancelledError:  # a stop is no fault of the jobs
-                async with self._database.tenant(tenant) as tx:
-                    await give_back(tx, ids)
-                raise
+        self._served.add(claimed.tenant_id)
+        begun: list[Begun] = []
+        try:
+            # a job that was tried before may be what ended its worker: then it ends nothing else with this one
+            turn = self._turns.beside() if claimed.is_first else self._turns.alone()
+            async with self._leases(claimed), turn:
+                async with self._database.tenant(claimed.tenant_id) as tx:
+                    begun = await begin_jobs(tx, claimed.job_ids)
+                await self._attempt(claimed, begun)
+        except StoreUnavailable as exc:
+            await self._put_back(claimed, begun, exc)
+        except asyncio.CancelledError:  # a stop is no fault of the jobs
+            with suppress(StoreError):  # their leases end in any case
+                async with self._database.tenant(claimed.tenant_id) as tx:
+                    await give_back(tx, claimed, begun)
+            raise
         return True
 
-    async def _attempt(self, tenant: TenantId, begun: Sequence[Begun]) -> None:
+    async def _attempt(self, claimed: Claim, begun: Sequence[Begun]) -> None:
         # after the last attempt only a worker that died has left a job in the queue
-        lost = [job for job in begun if job.attempt > MAX_ATTEMPTS]
-        await self._end(tenant, {job.job_id: _GIVEN_UP for job in lost})
-        jobs = [job for job in begun if job.attempt <= MAX_ATTEMPTS]
+        lost = [job for job in begun if job.attempt > MAX_ATTEMPTS or claimed.tries > MAX_TRIES]
+        await self._end(claimed.tenant_id, [(job, _given_up(job, claimed)) for job in lost])
+        jobs = [job for job in begun if job not in lost]
         try:
             if jobs:
-                await self._ingest(tenant, jobs)
+                await self._ingest(claimed.tenant_id, jobs)
+        except StoreUnavailable:
+            raise
         except Exception as exc:  # noqa: BLE001 - no document may stop the worker, whatever it does to a parser
             log.error("attempt failed", jobs=len(jobs), exc_info=exc)
             for job in jobs:
-                await self._again(tenant, job, exc)
+                await self._again(claimed.tenant_id, job, exc, alone=len(jobs) == 1)
 
-    async def _again(self, tenant: TenantId, job: Begun, exc: Exception) -> None:
+    async def _again(self, tenant: TenantId, job: Begun, exc: Exception, *, alone: bool) -> None:
         """Another attempt later, or the end of a job that had enough of them, or whose fault it is."""
-        code, detail = (exc.code, exc.detail) if isinstance(exc, RagError) else ("internal", type(exc).__name__)
-        if job.attempt < MAX_ATTEMPTS and not isinstance(exc, CallerError):
+        code, detail = _cause(exc)
+        if job.attempt < MAX_ATTEMPTS and not (alone and isinstance(exc, CallerError)):
             async with self._database.tenant(tenant) as tx:
-                await retry_later(tx, job.job_id, delay_s=self._delay_s(job.attempt), code=code, detail=detail)
+                await retry_later(tx, job, delay_s=self._delay_s(job.attempt), code=code, detail=detail)
             return
         tried = "" if job.attempt == 1 else f" ({job.attempt} attempts)"
-        await self._end(tenant, {job.job_id: Outcome("failed", error_code=code, error_detail=f"{detail}{tried}")})
+        await self._end(tenant, [(job, Outcome("failed", error_code=code, error_detail=f"{detail}{tried}"))])
+
+    async def _put_back(self, claimed: Claim, begun: Sequence[Begun], exc: StoreUnavailable) -> None:
+        """Wait until the database is there again, and let the jobs wait for another attempt; this one counts not."""
+        log.warning("database lost", jobs=len(begun), detail=exc.detail)
+        delay_s = self._delay_s(min(claimed.tries, MAX_ATTEMPTS))
+        while True:
+            try:
+                async with self._database.tenant(claimed.tenant_id) as tx:
+                    for job in begun:
+                        before = job.attempt - 1
+                        await retry_later(tx, job, delay_s=delay_s, code=exc.code, detail=exc.detail, counted=before)
+                    if not begun:
+                        await give_back(tx, claimed, begun)
+            except StoreUnavailable:
+                await asyncio.sleep(IDLE_S)
+            else:
+                return
 
     async def _ingest(self, tenant: TenantId, jobs: Sequence[Begun]) -> None:
-        ids = {job.upload.external_id: job.job_id for job in jobs}
+        by_name = {job.upload.external_id: job for job in jobs}
 
         async def end_with_write(tx: TenantTx, documents: Sequence[PreparedDocument]) -> AbstractSet[str]:
             """The documents whose jobs nobody has ended; they end here, in the transaction that writes."""
-            ended = {d.external_id: await end_job(tx, ids[d.external_id], _done(d)) for d in documents}
-            return {name for name, was_open in ended.items() if was_open}
+            written = {d.external_id: _done(d) for d in documents}
+            return {name for name in by_name if name in written and await _end(tx, by_name[name], written[name])}
 
-        watch = _Watch(self._database, tenant, ids)
+        watch = JobWatch(self._database, tenant, by_name)
         sources = [_source(job) for job in jobs]
         results = await self._pipeline.ingest(tenant, sources, before_write=end_with_write, watch=watch)
-        outcomes = {ids[result.external_id]: outcome for result in results if (outcome := _outcome(result))}
-        await self._end(tenant, outcomes)
+        await self._end(tenant, [(by_name[r.external_id], outcome) for r in results if (outcome := _outcome(r))])
         if done := sum(result.state == "done" for result in results):
             self._metrics.jobs.labels("done").inc(done)
         async with self._database.tenant(tenant) as tx:
             await compact_if_due(tx)
         await graph_if_large(self._database, tenant)
 
-    async def _end(self, tenant: TenantId, outcomes: Mapping[JobId, Outcome]) -> None:
+    async def _end(self, tenant: TenantId, outcomes: Sequence[tuple[Begun, Outcome]]) -> None:
         if not outcomes:
             return
         async with self._database.tenant(tenant) as tx:
-            for job, outcome in outcomes.items():
-                await end_job(tx, job, outcome)
-        for outcome in outcomes.values():
-            self._metrics.jobs.labels(outcome.state).inc()
+            ended = [outcome.state for job, outcome in outcomes if await _end(tx, job, outcome)]
+        for state in ended:
+            self._metrics.jobs.labels(state).inc()
 
     @asynccontextmanager
-    async def _leases(self, tenant: TenantId, jobs: Sequence[JobId]) -> AsyncIterator[None]:
+    async def _leases(self, claimed: Claim) -> AsyncIterator[None]:
         async def beat() -> None:
             while True:
-                await asyncio.sleep(LEASE_S / 3)
+                await asyncio.sleep(self._lease_s / 3)
                 with suppress(StoreError):  # the next beat tries again
-                    await extend_leases(self._database, tenant, jobs)
+                    await extend_leases(self._database, claimed, lease_s=self._lease_s)
 
         task = asyncio.create_task(beat())
         try:
             yield
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])  # not `await task`: who stops us meanwhile must not be taken for the beat's end
+
+    async def _prune(self) -> None:
+        """Delete old jobs of the tenants served since the last time, at most once in PRUNE_EVERY_S."""
+        if time.monotonic() < self._pruned_at + PRUNE_EVERY_S:
+            return
+        self._pruned_at = time.monotonic()
+        while self._served:
+            tenant, more = self._served.pop(), True
+            while more:
+                async with self._database.tenant(tenant) as tx:
+                    more = await prune_jobs(tx)
 
     def _delay_s(self, attempt: int) -> float:
         return self._rng.uniform(0, RETRY_BASE_S * 2**attempt)  # full jitter
 
 
-class _Watch:
-    """Shows how far jobs are, and learns which of them were cancelled: now and then, since most take no second."""
+async def _end(tx: TenantTx, job: Begun, outcome: Outcome) -> bool:
+    return await end_job(tx, job.job_id, outcome, attempt=job.attempt)
 
-    def __init__(self, database: Database, tenant: TenantId, ids: Mapping[str, JobId]) -> None:
-        self._database = database
-        self._tenant = tenant
-        self._ids = ids
-        self._next_look = 0.0
-        self._progress: dict[str, Progress] = {}
-        self._gone: set[str] = set()
 
-    async def __call__(self, progress: Mapping[str, Progress]) -> AbstractSet[str]:
-        """Those of the documents that are still wanted."""
-        self._progress |= progress
-        if time.monotonic() >= self._next_look:
-            await self._look()
-            self._next_look = time.monotonic() + WATCH_S
-        return progress.keys() - self._gone
+def _given_up(job: Begun, claimed: Claim) -> Outcome:
+    if job.attempt > MAX_ATTEMPTS:
+        return Outcome("failed", error_code=RagError.code, error_detail=f"no worker survived it, {MAX_ATTEMPTS} times")
+    detail = f"the database was lost each time, {claimed.tries - 1} times; upload it again"
+    return Outcome("failed", error_code=StoreUnavailable.code, error_detail=detail)
 
-    async def _look(self) -> None:
-        shown = {self._ids[name]: at for name, at in self._progress.items() if name not in self._gone}
-        async with self._database.tenant(self._tenant) as tx:
-            running = await show_progress(tx, shown)
-        self._gone |= {name for name in self._progress if self._ids[name] not in running}
-        self._progress.clear()
+
+def _cause(exc: Exception) -> tuple[str, str]:
+    """Code and sentence; of what nobody foresaw only its kind, since its text may be the document's."""
+    return (exc.code, exc.detail) if isinstance(exc, RagError) else (RagError.code, type(exc).__name__)
 
 
 def _source(job: Begun) -> Source:

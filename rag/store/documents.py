@@ -11,6 +11,7 @@ from psycopg.rows import TupleRow
 from rag.errors import NotFound
 from rag.store.engine import TenantTx
 from rag.store.indexes import lock
+from rag.store.jobs import drop_jobs
 from rag.values import ChunkId, DocumentId, Scalar, document_id
 
 
@@ -67,7 +68,7 @@ async def delete_document(tx: TenantTx, external_id: str) -> None:
     """
     document = document_id(tx.tenant_id, external_id)
     # before the tenant: writers lock in this order
-    cancelled = await tx.run("supersede_jobs", document_ids=[document])
+    cancelled = await drop_jobs(tx, [document])
     await lock(tx)
     versions = [row[0] for row in await tx.fetch("versions_of", external_id=external_id)]
     await tx.run("delete_chunks", document_ids=versions)

@@ -15,6 +15,9 @@ from rag.errors import Conflict, NotFound
 from rag.store.engine import TenantTx
 from rag.values import DocumentId, JobId, RunId, document_id
 
+KEEP_DAYS = 30  # longer than anybody asks how an upload went, or repeats a request under its idempotency key
+PRUNE_ROWS = 10_000  # in one transaction: a fraction of a second
+
 
 @dataclass(frozen=True, slots=True)
 class Upload:
@@ -128,7 +131,15 @@ async def supersede(tx: TenantTx, external_ids: Sequence[str]) -> None:
     """Cancel what still waits for these documents, and wait for what is being written now."""
     ids = [document_id(tx.tenant_id, name) for name in external_ids]
     await tx.fetch("lock_documents", document_ids=ids)
-    await tx.run("supersede_jobs", document_ids=ids)
+    await drop_jobs(tx, ids)
+
+
+async def drop_jobs(tx: TenantTx, documents: Sequence[DocumentId]) -> int:
+    """The number of open jobs the documents had; they are ended, and out of the queue."""
+    ended = [row[0] for row in await tx.fetch("supersede_jobs", document_ids=list(documents))]
+    if ended:
+        await tx.run("dequeue_jobs", job_ids=ended)
+    return len(ended)
 
 
 async def get_job(tx: TenantTx, job_id: UUID) -> Job:
@@ -159,11 +170,15 @@ async def cancel_job(tx: TenantTx, job_id: UUID) -> Job:
     return await get_job(tx, job_id)
 
 
-async def end_job(tx: TenantTx, job_id: JobId, outcome: Outcome) -> bool:
-    """Whether the job had not ended before; it is then out of the queue with this outcome."""
+async def end_job(tx: TenantTx, job_id: JobId, outcome: Outcome, *, attempt: int | None = None) -> bool:
+    """Whether the job had not ended before; it is then out of the queue with this outcome.
+
+    Nor has it ended here when it is no longer in the *attempt* given: another worker has taken it over.
+    """
     ended = await tx.run(
         "end_job",
         job_id=job_id,
+        attempt=attempt,
         state=outcome.state,
         chunks=outcome.chunks,
         unchanged=outcome.unchanged,
@@ -171,8 +186,14 @@ async def end_job(tx: TenantTx, job_id: JobId, outcome: Outcome) -> bool:
         error_detail=outcome.error_detail,
         warnings=list(outcome.warnings),
     )
-    await tx.run("dequeue_jobs", job_ids=[job_id])
+    if ended:
+        await tx.run("dequeue_jobs", job_ids=[job_id])
     return bool(ended)
+
+
+async def prune_jobs(tx: TenantTx) -> bool:
+    """Whether there may be more jobs to delete that ended over KEEP_DAYS ago; idempotency keys go with their jobs."""
+    return await tx.run("prune_jobs", keep_days=KEEP_DAYS, most=PRUNE_ROWS) == PRUNE_ROWS
 
 
 async def run_progress(tx: TenantTx, run_id: RunId) -> RunProgress:

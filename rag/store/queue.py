@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag.store.engine import Database, TenantTx
@@ -15,8 +15,25 @@ BATCH_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """Jobs of one tenant leased to a worker; `tries` counts the claims of each, this one included."""
+
+    tenant_id: TenantId
+    job_ids: tuple[JobId, ...]
+    tries: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody has failed at these jobs; otherwise it is one job, which may be why its worker died."""
+        return self.tries == 1
+
+
+@dataclass(frozen=True, slots=True)
 class Begun:
-    """A job in a worker's hands: its upload, and the number of this attempt."""
+    """A job in a worker's hands: its upload, and the number of this attempt.
+
+    Whoever has begun a later attempt has taken the job over; this one then changes nothing any more.
+    """
 
     job_id: JobId
     attempt: int
@@ -32,50 +49,71 @@ class Progress:
     total: int | None = None
 
 
-async def claim(database: Database, only: TenantId | None = None) -> tuple[TenantId, list[JobId]] | None:
+async def claim(database: Database, only: TenantId | None = None, *, lease_s: float = LEASE_S) -> Claim | None:
     """A batch of one tenant's jobs whose turn it is, leased to the caller; None when nothing waits."""
     async with database.worker() as tx:
-        rows = await tx.fetch("claim_jobs", only=only, lease_s=LEASE_S, most_jobs=BATCH_JOBS, most_bytes=BATCH_BYTES)
-    return (TenantId(rows[0][0]), [JobId(row[1]) for row in rows]) if rows else None
+        rows = await tx.fetch("claim_jobs", only=only, lease_s=lease_s, most_jobs=BATCH_JOBS, most_bytes=BATCH_BYTES)
+    return Claim(TenantId(rows[0][0]), tuple(JobId(row[1]) for row in rows), int(rows[0][2])) if rows else None
 
 
-async def extend_leases(database: Database, tenant_id: TenantId, jobs: Sequence[JobId]) -> None:
-    """Let the leases of those jobs that are still in the queue run anew."""
+async def extend_leases(database: Database, claimed: Claim, *, lease_s: float = LEASE_S) -> None:
+    """Let the leases of those jobs run anew that are still in the queue and the caller's."""
     async with database.worker() as tx:
-        await tx.fetch("extend_leases", tenant=tenant_id, job_ids=list(jobs), lease_s=LEASE_S)
+        await tx.fetch(
+            "extend_leases",
+            tenant=claimed.tenant_id,
+            job_ids=list(claimed.job_ids),
+            tries=claimed.tries,
+            lease_s=lease_s,
+        )
 
 
 async def begin_jobs(tx: TenantTx, jobs: Sequence[JobId]) -> list[Begun]:
-    """Those of the jobs that have not ended meanwhile, with their uploads; the others leave the queue."""
+    """Those of the jobs that have not ended meanwhile, with their uploads; the others leave the queue.
+
+    They come by id, the order in which every transaction locks jobs.
+    """
     rows = await tx.fetch("begin_jobs", job_ids=list(jobs))
     begun = [
         Begun(JobId(job), attempt, Upload(name, kind, facets, bytes(payload), folder, keep_history))
-        for job, attempt, name, kind, facets, payload, folder, keep_history in rows
+        for job, attempt, name, kind, facets, payload, folder, keep_history in sorted(rows, key=lambda row: row[0])
     ]
     if gone := set(jobs) - {job.job_id for job in begun}:
         await tx.run("dequeue_jobs", job_ids=list(gone))
     return begun
 
 
-async def show_progress(tx: TenantTx, progress: Mapping[JobId, Progress]) -> set[JobId]:
-    """Those of the jobs that still run; the others were cancelled or superseded."""
+async def show_progress(tx: TenantTx, progress: Sequence[tuple[Begun, Progress]]) -> set[JobId]:
+    """Those of the jobs that still run; the others were cancelled, superseded, or taken over."""
     rows = await tx.fetch(
         "show_progress",
-        job_ids=list(progress),
-        stages=[at.stage for at in progress.values()],
-        done=[at.done for at in progress.values()],
-        totals=[at.total for at in progress.values()],
+        job_ids=[job.job_id for job, _ in progress],
+        attempts=[job.attempt for job, _ in progress],
+        stages=[at.stage for _, at in progress],
+        done=[at.done for _, at in progress],
+        totals=[at.total for _, at in progress],
     )
     return {JobId(row[0]) for row in rows}
 
 
-async def retry_later(tx: TenantTx, job_id: JobId, *, delay_s: float, code: str, detail: str) -> None:
-    """Put the job back for another attempt after *delay_s*."""
-    await tx.run("retry_job", job_id=job_id, error_code=code, error_detail=detail)
-    await tx.run("postpone_job", job_id=job_id, delay_s=delay_s)
+async def retry_later(
+    tx: TenantTx, job: Begun, *, delay_s: float, code: str, detail: str, counted: int | None = None
+) -> None:
+    """Put the job back for another attempt after *delay_s*, with *counted* attempts instead of all it had."""
+    waits = await tx.run(
+        "retry_job",
+        job_id=job.job_id,
+        attempt=job.attempt,
+        counted=job.attempt if counted is None else counted,
+        error_code=code,
+        error_detail=detail,
+    )
+    if waits:
+        await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s)
 
 
-async def give_back(tx: TenantTx, jobs: Sequence[JobId]) -> None:
+async def give_back(tx: TenantTx, claimed: Claim, begun: Sequence[Begun]) -> None:
     """Undo `claim` and `begin_jobs`: the jobs wait as if they had not been tried."""
-    await tx.run("unbegin_jobs", job_ids=list(jobs))
-    await tx.run("unclaim_jobs", job_ids=list(jobs))
+    for job in begun:
+        await tx.run("unbegin_job", job_id=job.job_id, attempt=job.attempt)
+    await tx.run("unclaim_jobs", job_ids=list(claimed.job_ids), tries=claimed.tries)

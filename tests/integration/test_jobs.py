@@ -14,7 +14,7 @@ from rag.errors import Conflict, NotFound, UpstreamError
 from rag.protocols import Vectors
 from rag.store import queue
 from rag.store.engine import Database
-from rag.store.queue import begin_jobs, claim, extend_leases
+from rag.store.queue import Claim, begin_jobs, claim, extend_leases
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId, document_id
 from tests.conftest import MakeTenant
@@ -280,7 +280,7 @@ async def test_a_leased_job_is_left_alone_until_the_lease_ends(
     end_leases(owner)
     taken_over = await worker_of(database).run_one()
 
-    assert claimed == (tenant, [job_id])
+    assert claimed == Claim(tenant, (job_id,), tries=1)
     assert (while_leased, taken_over) == (False, True)
     assert (await job_of(database, tenant, job_id)).state == "done"
 
@@ -289,13 +289,14 @@ async def test_a_lease_can_be_extended_while_the_job_waits_in_the_queue_only(
     database: Database, tenant: TenantId, owner: psycopg.Connection
 ) -> None:
     job_id = await upload(database, tenant)
-    await claim(database)
+    claimed = await claim(database)
+    assert claimed is not None
     end_leases(owner)
 
-    await extend_leases(database, tenant, [job_id])
+    await extend_leases(database, claimed)
     while_leased = await claim(database)
     await cancel(database, tenant, job_id)
-    await extend_leases(database, tenant, [job_id])
+    await extend_leases(database, claimed)
 
     assert while_leased is None
     assert queued(owner) == 0

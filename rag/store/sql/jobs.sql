@@ -13,16 +13,23 @@ SELECT job_id, document_id, request_sha256 FROM jobs
  WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s;
 
 -- name: supersede_jobs
--- One row touched for each open job of the documents: the newer upload takes its place.
-UPDATE jobs SET state = 'cancelled', stage = 'superseded', payload = NULL, finished_at = now()
- WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s) AND state IN ('queued', 'running');
+-- The ids of the open jobs of the documents, which end here: a newer upload, or a deletion, takes their place.
+WITH open AS (
+       SELECT job_id FROM jobs
+        WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s) AND state IN ('queued', 'running')
+        ORDER BY job_id
+          FOR UPDATE)
+UPDATE jobs j SET state = 'cancelled', stage = 'superseded', stage_at = now(), payload = NULL, finished_at = now()
+  FROM open WHERE j.tenant_id = %(tenant_id)s AND j.job_id = open.job_id
+RETURNING j.job_id;
 
 -- name: insert_job
--- One row touched.
-INSERT INTO jobs (tenant_id, job_id, document_id, external_id, state, stage, stage_at, content_type, facets, payload,
-                  folder, keep_history, run_id, idempotency_key, request_sha256)
-VALUES (%(tenant_id)s, %(job_id)s, %(document_id)s, %(external_id)s, 'queued', 'queued', now(), %(content_type)s,
-        %(facets)s, %(payload)s, %(folder)s, %(keep_history)s, %(run_id)s, %(idempotency_key)s, %(request_sha256)s);
+-- One row touched. Its moment is not the transaction's: of two uploads, the one that waited for its turn is the newer.
+INSERT INTO jobs (tenant_id, job_id, document_id, external_id, state, stage, created_at, stage_at, content_type, facets,
+                  payload, folder, keep_history, run_id, idempotency_key, request_sha256)
+VALUES (%(tenant_id)s, %(job_id)s, %(document_id)s, %(external_id)s, 'queued', 'queued', clock_timestamp(),
+        clock_timestamp(), %(content_type)s, %(facets)s, %(payload)s, %(folder)s, %(keep_history)s, %(run_id)s,
+        %(idempotency_key)s, %(request_sha256)s);
 
 -- name: enqueue_jobs
 -- One row touched for each job.
@@ -47,8 +54,9 @@ SELECT job_id FROM jobs WHERE tenant_id = %(tenant_id)s AND document_id = %(docu
  ORDER BY created_at DESC, job_id LIMIT 1;
 
 -- name: claim_jobs
--- The tenant and ids of jobs whose turn it is, leased to the caller: those of one tenant that were never tried, as many
--- as fit a batch, or one alone that was tried before, so that it takes no other down. -- unscoped: every tenant's queue
+-- The tenant and ids of jobs whose turn it is, leased to the caller, and how often they have been claimed: those of one
+-- tenant that were never tried, as many as fit a batch, or one alone that was tried before, so that it takes no other
+-- down. Should their worker die, they come after all that waits by now. -- unscoped: every tenant's queue
 WITH head AS (
        SELECT tenant_id, job_id, tries FROM job_queue
         WHERE run_at <= now() AND (leased_until IS NULL OR leased_until < now())
@@ -69,60 +77,76 @@ WITH head AS (
        SELECT tenant_id, job_id
          FROM (SELECT *, sum(size_bytes) OVER (ORDER BY run_at, job_id) AS upto FROM rest) sized
         WHERE upto <= %(most_bytes)s)
-UPDATE job_queue q SET leased_until = now() + make_interval(secs => %(lease_s)s), tries = q.tries + 1
+UPDATE job_queue q SET leased_until = now() + make_interval(secs => %(lease_s)s), tries = q.tries + 1, run_at = now()
   FROM batch WHERE q.tenant_id = batch.tenant_id AND q.job_id = batch.job_id
-RETURNING q.tenant_id, q.job_id;
+RETURNING q.tenant_id, q.job_id, q.tries;
 
 -- name: extend_leases
--- The ids of those jobs that are still in the queue. -- unscoped: the worker's own leases
-UPDATE job_queue SET leased_until = now() + make_interval(secs => %(lease_s)s)
- WHERE tenant_id = %(tenant)s AND job_id = ANY(%(job_ids)s)
-RETURNING job_id;
+-- The ids of those jobs that are still the caller's. What is locked is being ended. -- unscoped: the worker's own leases
+WITH mine AS (
+       SELECT job_id FROM job_queue
+        WHERE tenant_id = %(tenant)s AND job_id = ANY(%(job_ids)s) AND tries = %(tries)s
+          FOR UPDATE SKIP LOCKED)
+UPDATE job_queue q SET leased_until = now() + make_interval(secs => %(lease_s)s)
+  FROM mine WHERE q.tenant_id = %(tenant)s AND q.job_id = mine.job_id
+RETURNING q.job_id;
 
 -- name: begin_jobs
 -- The jobs' work, of those that have not ended meanwhile.
-UPDATE jobs SET state = 'running', stage = 'parsing', stage_at = now(), attempts = attempts + 1, chunks_done = 0,
+WITH open AS (
+       SELECT job_id FROM jobs
+        WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s) AND state IN ('queued', 'running')
+        ORDER BY job_id
+          FOR UPDATE)
+UPDATE jobs j SET state = 'running', stage = 'parsing', stage_at = now(), attempts = attempts + 1, chunks_done = 0,
        chunks_total = NULL, started_at = coalesce(started_at, now())
- WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s) AND state IN ('queued', 'running')
-RETURNING job_id, attempts, external_id, content_type, facets, payload, folder, keep_history;
+  FROM open WHERE j.tenant_id = %(tenant_id)s AND j.job_id = open.job_id
+RETURNING j.job_id, attempts, external_id, content_type, facets, payload, folder, keep_history;
 
 -- name: show_progress
--- The ids of those of the jobs that still run; each is then shown at its stage, with its counts of chunks.
-UPDATE jobs SET stage = p.stage, chunks_done = p.done, chunks_total = p.total,
-       stage_at = CASE WHEN jobs.stage = p.stage THEN stage_at ELSE now() END
-  FROM unnest(%(job_ids)s::uuid[], %(stages)s::text[], %(done)s::int[], %(totals)s::int[])
-       AS p (job_id, stage, done, total)
- WHERE jobs.tenant_id = %(tenant_id)s AND jobs.job_id = p.job_id AND state = 'running'
-RETURNING jobs.job_id;
+-- The ids of those of the jobs that still run in this attempt; each is then shown at its stage, with its counts.
+WITH running AS (
+       SELECT jobs.job_id, p.stage, p.done, p.total
+         FROM jobs JOIN unnest(%(job_ids)s::uuid[], %(attempts)s::int[], %(stages)s::text[], %(done)s::int[],
+                               %(totals)s::int[]) AS p (job_id, attempt, stage, done, total) USING (job_id)
+        WHERE jobs.tenant_id = %(tenant_id)s AND jobs.state = 'running' AND jobs.attempts = p.attempt
+        ORDER BY jobs.job_id
+          FOR UPDATE OF jobs)
+UPDATE jobs j SET stage = r.stage, chunks_done = r.done, chunks_total = r.total,
+       stage_at = CASE WHEN j.stage = r.stage THEN j.stage_at ELSE now() END
+  FROM running r WHERE j.tenant_id = %(tenant_id)s AND j.job_id = r.job_id
+RETURNING j.job_id;
 
 -- name: end_job
--- One row touched when the job had not ended before.
+-- One row touched when the job had not ended before, nor begun another attempt than this one, if one is given.
 UPDATE jobs
    SET state = %(state)s, stage = %(state)s, stage_at = now(), chunks = %(chunks)s, unchanged = %(unchanged)s,
+       chunks_done = coalesce(%(chunks)s, chunks_done), chunks_total = coalesce(chunks_total, %(chunks)s),
        warnings = %(warnings)s, error_code = %(error_code)s, error_detail = %(error_detail)s, payload = NULL,
        finished_at = now()
- WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state IN ('queued', 'running');
+ WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state IN ('queued', 'running')
+   AND attempts = coalesce(%(attempt)s::int, attempts);
 
 -- name: retry_job
--- One row touched: the job waits for its next attempt.
-UPDATE jobs SET state = 'queued', stage = 'waiting to try again', stage_at = now(), error_code = %(error_code)s,
-       error_detail = %(error_detail)s
- WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running';
+-- One row touched when the job still runs in this attempt: it waits for its next one, *counted* being those it had.
+UPDATE jobs SET state = 'queued', stage = 'waiting to try again', stage_at = now(), attempts = %(counted)s,
+       error_code = %(error_code)s, error_detail = %(error_detail)s
+ WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running' AND attempts = %(attempt)s;
 
 -- name: postpone_job
 -- One row touched: not before *delay_s* from now.
 UPDATE job_queue SET run_at = now() + make_interval(secs => %(delay_s)s), leased_until = NULL
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s;
 
--- name: unbegin_jobs
--- One row touched for each job: they are queued again and the attempt not counted.
+-- name: unbegin_job
+-- One row touched when the job still runs in this attempt: it is queued again and the attempt not counted.
 UPDATE jobs SET state = 'queued', stage = 'queued', stage_at = now(), attempts = attempts - 1
- WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s) AND state = 'running';
+ WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running' AND attempts = %(attempt)s;
 
 -- name: unclaim_jobs
--- One row touched for each job: their turn is now, and this claim is not counted.
+-- One row touched for each job that nobody has claimed since: their turn is now, and this claim is not counted.
 UPDATE job_queue SET run_at = now(), leased_until = NULL, tries = tries - 1
- WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s);
+ WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s) AND tries = %(tries)s;
 
 -- name: dequeue_jobs
 -- One row touched for each of the jobs that was in the queue.
@@ -139,3 +163,11 @@ SELECT state, count(*), count(unchanged), coalesce(sum(CASE WHEN state = 'done' 
 SELECT external_id, state, error_code, error_detail, warnings FROM jobs
  WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND (state = 'failed' OR warnings <> '{}')
  ORDER BY external_id;
+
+-- name: prune_jobs
+-- One row touched for each of the jobs that ended too long ago to be asked for.
+DELETE FROM jobs
+ WHERE tenant_id = %(tenant_id)s
+   AND job_id IN (SELECT job_id FROM jobs
+                   WHERE tenant_id = %(tenant_id)s AND finished_at < now() - make_interval(days => %(keep_days)s)
+                   LIMIT %(most)s);

@@ -1,0 +1,124 @@
+"""Workers and a PostgreSQL that are killed while they work, and replaced."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+from rag.store.embedded import EmbeddedPostgres
+from tests.conftest import REPOSITORY
+
+LEASE_S = 3.0  # several times what a busy machine keeps a worker waiting
+EMBEDDING_S = 0.05
+
+
+class Machine:
+    """A PostgreSQL below *home* and some workers on it."""
+
+    def __init__(self, home: Path, log: Path, environment: dict[str, str], rng: random.Random) -> None:
+        self.server = EmbeddedPostgres(home)
+        self.killed: Counter[str] = Counter()
+        self.log = log
+        self._home = home
+        self._environment = environment
+        self._rng = rng
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._stalled: list[tuple[float, subprocess.Popen[bytes]]] = []
+
+    def start_worker(self) -> None:
+        command = [sys.executable, "-m", "tests.integration.crash_worker", self.server.url]
+        with self.log.open("ab") as log:
+            worker = subprocess.Popen(
+                [*command, str(LEASE_S), str(EMBEDDING_S)],
+                cwd=REPOSITORY,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        self._workers.append(worker)
+
+    def kill(self, what: str) -> None:
+        """Kill -9 of one `worker`, of one `backend`, or of all of `postgres`; `stall` stops a worker past its lease."""
+        self.wake(time.monotonic())
+        getattr(self, f"_kill_{what}")()
+        self.killed[what] += 1
+
+    def wake(self, until: float) -> None:
+        """Let those stalled workers go on whose leases have ended by *until*."""
+        for due, worker in [one for one in self._stalled if one[0] <= until]:
+            self._stalled.remove((due, worker))
+            worker.send_signal(signal.SIGCONT)
+
+    def stop_workers(self) -> list[int]:
+        """What the workers ended with, once asked to end."""
+        self.wake(float("inf"))
+        for worker in self._workers:
+            worker.terminate()
+        return [worker.wait(20) for worker in self._workers]
+
+    def remove(self) -> None:
+        """End all of it, whatever state it is in."""
+        for worker in self._workers:
+            _end(worker)
+        for pid in (*self._backends(), self._postmaster()):
+            _kill(pid)
+        self.server.stop()
+
+    def _kill_worker(self) -> None:
+        worker = self._ready_worker()
+        self._workers.remove(worker)
+        _end(worker)
+        self.start_worker()
+
+    def _ready_worker(self) -> subprocess.Popen[bytes]:
+        """One that has begun to work: killing others proves nothing."""
+        stalled = [worker for _, worker in self._stalled]
+        while True:
+            for worker in self._rng.sample(self._workers, len(self._workers)):
+                assert worker.stdout is not None
+                if worker not in stalled and select.select([worker.stdout], [], [], 0.05)[0]:
+                    return worker  # what it wrote is left there, so that it stays ready
+
+    def _kill_stall(self) -> None:
+        worker = self._ready_worker()
+        worker.send_signal(signal.SIGSTOP)
+        self._stalled.append((time.monotonic() + 1.3 * LEASE_S, worker))
+
+    def _kill_postgres(self) -> None:
+        for pid in (self._postmaster(), *self._backends()):
+            _kill(pid)
+        while self.server.accepts():  # a child that is not dead yet
+            time.sleep(0.01)
+        self.server.start()
+
+    def _kill_backend(self) -> None:
+        """The postmaster then ends every other backend, and recovers."""
+        if clients := self._backends("[local]"):
+            _kill(self._rng.choice(clients))
+
+    def _postmaster(self) -> int:
+        return int((self._home / "postgres" / "postmaster.pid").read_text().split()[0])
+
+    def _backends(self, title: str = "") -> list[int]:
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+        rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
+        parent = str(self._postmaster())
+        return [int(row[0]) for row in rows if row[1] == parent and title in row[-1]]
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    with worker:  # closes its pipe
+        worker.kill()
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
