@@ -1,12 +1,7 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -16,83 +11,11 @@ from ingest.__main__ import main as ingest
 from rag.inference.onnx import OnnxEmbedder
 from rag.store.engine import Database
 from rag.values import TenantId, tenant_id
-from tests.conftest import REPOSITORY, MakeTenant
 from tests.directories import UNREADABLE_FILE, make_unlistable, write
+from tests.integration.commands import NAME, Run, rows, stored, summary
 from tests.integration.uploads import upload, worker_of
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., subprocess.Popen[str]]
-
-NAME = "synced"
-SUMMARY = re.compile(
-    r"(\d+) documents: (\d+) ingested, (\d+) unchanged, (\d+) failed, (\d+) deleted, (\d+) renamed;"
-    r" \d+ chunks in .* s\n"
-)
 REFUNDS, PARCELS, BOATS = "A refund takes five days.", "Parcels go by train.", "Boats leave at dawn."
-
-
-@pytest.fixture
-async def start(
-    make_tenant: MakeTenant, owner: psycopg.Connection, database_url: str, process_environment: dict[str, str]
-) -> Start:
-    """Starts a `rag` command as a shell would, for a tenant called NAME."""
-    owner.execute("DELETE FROM tenants WHERE name = %s", (NAME,))
-    await make_tenant(NAME)
-    environment = {**process_environment, "DATABASE_URL": database_url}
-
-    def begin(*arguments: str | Path, models: Path | None = None) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "rag", *map(str, arguments), "--tenant", NAME],
-            cwd=REPOSITORY,
-            env={**environment, "RAG_MODELS_DIR": str(models)} if models else environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return begin
-
-
-@pytest.fixture
-def run(start: Start) -> Run:
-    """Runs a `rag` command to its end."""
-
-    def finish(*arguments: str | Path, models: Path | None = None) -> subprocess.CompletedProcess[str]:
-        with start(*arguments, models=models) as process:
-            out, err = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-    return finish
-
-
-def stored(owner: psycopg.Connection, folder: str | None = "default") -> list[str]:
-    query = (
-        "SELECT external_id FROM documents WHERE tenant_id = %s AND folder IS NOT DISTINCT FROM %s"
-        ' ORDER BY external_id COLLATE "C", version'
-    )
-    return [row[0] for row in owner.execute(query, (tenant_id(NAME), folder))]
-
-
-def summary(done: subprocess.CompletedProcess[str]) -> list[int]:
-    """Documents, ingested, unchanged, failed, deleted, renamed."""
-    match = SUMMARY.fullmatch(done.stdout)
-    assert match, done.stdout + done.stderr
-    return [int(number) for number in match.groups()]
-
-
-def rows(owner: psycopg.Connection) -> list[object]:
-    """How many rows of every kind the tenant has, and its version."""
-    tables = ("documents", "chunks", "embeddings", "jobs", "job_queue")
-    queries = [f"SELECT count(*) FROM {table} WHERE tenant_id = %s" for table in tables]
-    queries.append("SELECT index_version FROM tenants WHERE tenant_id = %s")
-    return [row for query in queries for row in owner.execute(query, (tenant_id(NAME),))]
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_folder_follows_the_directory_and_a_list_that_cannot_be_trusted_changes_nothing(
@@ -328,49 +251,6 @@ def test_a_deletion_takes_the_versions_before_too(run: Run, owner: psycopg.Conne
 
     assert summary(done) == [1, 0, 1, 0, 1, 0]
     assert rows(owner)[:3] == [(1,), (1,), (1,)]
-
-
-def test_a_sync_after_one_that_was_killed_while_it_ingested_converges(
-    run: Run, start: Start, owner: psycopg.Connection, tmp_path: Path
-) -> None:
-    texts = {f"{n:03}.md": f"# Part {n}\n\n" + f"Parcel {n} goes by train number {n}. " * 15 for n in range(150)}
-    write(tmp_path, texts)
-    with start("ingest", tmp_path, "--sync") as process:
-        wait_until(lambda: len(stored(owner)) > 0)
-        process.kill()
-    half = stored(owner)
-    gone = {"000.md", "001.md", "100.md", "101.md", "149.md"}  # stored, in the hands of the worker killed, and waiting
-    kept = {name: text for name, text in texts.items() if name not in gone}
-    write(tmp_path, {**kept, "new-001.md": texts["001.md"], "new-101.md": texts["101.md"]})
-
-    done = run("ingest", tmp_path, "--sync")
-
-    open_jobs = "SELECT count(*) FROM jobs WHERE tenant_id = %s AND state IN ('queued', 'running')"
-    assert 0 < len(half) < 150
-    assert done.returncode == 0, done.stderr
-    assert stored(owner) == sorted([*kept, "new-001.md", "new-101.md"])
-    assert owner.execute(open_jobs, (tenant_id(NAME),)).fetchone() == (0,)
-    assert summary(run("ingest", tmp_path, "--sync")) == [147, 0, 147, 0, 0, 0]
-
-
-def test_a_renamed_document_is_there_all_the_time_even_when_the_sync_is_killed(
-    run: Run, start: Start, owner: psycopg.Connection, tmp_path: Path
-) -> None:
-    write(tmp_path, {"a.md": REFUNDS, "b.md": PARCELS})
-    run("ingest", tmp_path, "--sync")
-    write(tmp_path, {"a.md": REFUNDS, "c.md": PARCELS})
-
-    with start("ingest", tmp_path, "--sync") as process, owner.transaction():
-        owner.execute("SELECT 1 FROM documents WHERE external_id = 'b.md' FOR UPDATE")  # holds the deletion up
-        wait_until(lambda: owner.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() == (1,))
-        process.kill()
-        process.wait()
-    after_kill = stored(owner)
-    done = run("ingest", tmp_path, "--sync")
-
-    assert after_kill == ["a.md", "b.md", "c.md"]
-    assert summary(done) == [2, 0, 2, 0, 1, 0]
-    assert stored(owner) == ["a.md", "c.md"]
 
 
 @pytest.mark.parametrize(
