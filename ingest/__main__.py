@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from ingest.pipeline import Pipeline
-from ingest.report import bar, report
+from ingest.mirror import delete_gone, refuse_another_directory, survey
+from ingest.pipeline import Pipeline, Result
+from ingest.report import bar, report, report_plan
 from ingest.run import Run
 from ingest.sandbox import Sandbox
-from ingest.sources import Found, find_files, find_rows, other_kinds
+from ingest.sources import Found, Listing, find_all, find_files, find_rows
 from ingest.worker import Worker
 from rag.inference.opening import open_embedders
 from rag.settings import Settings, load_settings
@@ -26,12 +27,16 @@ from rag.telemetry import Metrics
 from rag.values import TenantId
 
 FOLDER = "default"  # of a tenant that is fed from one directory
+MAX_FOLDER = 100  # characters of its name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0 when every document is stored, 1 when one failed."""
-    arguments = _parser().parse_args(argv)
-    return asyncio.run(_run(arguments, load_settings()))
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if wrong := _wrong(arguments):
+        parser.error(wrong)
+    return asyncio.run((_sync if arguments.sync else _run)(arguments, load_settings()))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,18 +49,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-wait", action="store_true", help="put them into the queue for `rag worker`, and end")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON line")
+    parser.add_argument(
+        "--folder", default=FOLDER, metavar="NAME", help="the tenant's folder they go to (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sync", action="store_true", help="make the folder equal to the directory: delete what is not there any more"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="with --sync: say what would be done, and do nothing")
+    parser.add_argument(
+        "--delete-all", action="store_true", help="with --sync: also when none of the folder's documents is there"
+    )
     return parser
 
 
+def _wrong(arguments: argparse.Namespace) -> str:
+    """What is wrong with the command line, empty when nothing is."""
+    if not arguments.folder.strip() or len(arguments.folder) > MAX_FOLDER or not arguments.folder.isprintable():
+        return f"--folder takes 1 to {MAX_FOLDER} printable characters"
+    if not arguments.sync:
+        return "--dry-run and --delete-all go with --sync" if arguments.dry_run or arguments.delete_all else ""
+    if len(arguments.paths) > 1:
+        return "--sync takes one directory: names in a folder are relative to it"
+    if arguments.jsonl or arguments.no_wait:
+        return "--sync takes a directory, and waits: it goes with neither --jsonl nor --no-wait"
+    return ""
+
+
 async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
-    found = (find_rows if arguments.jsonl else find_files)(arguments.paths)
     started = time.perf_counter()
-    if not arguments.jsonl and (skipped := other_kinds(arguments.paths)):
-        kinds = ", ".join(f"{count} {suffix}" for suffix, count in sorted(skipped.items()))
-        sys.stderr.write(f"not read: {kinds}\n")
+    listing = Listing() if arguments.jsonl else find_files(arguments.paths)
+    found = find_rows(arguments.paths) if arguments.jsonl else listing.found
+    _say_what_is_not_read(listing)
     async with open_store(settings) as database:
         tenant = await find_tenant(database, arguments.tenant)
-        run = Run(database, tenant, folder=FOLDER, keep_history=arguments.keep_history)
+        run = Run(database, tenant, folder=arguments.folder, keep_history=arguments.keep_history)
+        run.results += listing.unlisted
         try:
             if arguments.no_wait:
                 await run.enqueue(found)
@@ -64,6 +92,34 @@ async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
         finally:  # what is stored is stored, whatever ended the run
             failed = await report(run, time.perf_counter() - started, as_json=arguments.json)
     return int(failed)
+
+
+async def _sync(arguments: argparse.Namespace, settings: Settings) -> int:
+    started = time.perf_counter()
+    listing = find_all(arguments.paths[0], perhaps_none=arguments.delete_all)
+    _say_what_is_not_read(listing)
+    async with open_store(settings) as database:
+        tenant = await find_tenant(database, arguments.tenant)
+        surveyed = await survey(database, tenant, listing, folder=arguments.folder)
+        if not arguments.delete_all:
+            refuse_another_directory(surveyed.plan, arguments.folder)
+        if arguments.dry_run:
+            return int(report_plan(surveyed, as_json=arguments.json))
+        run = Run(database, tenant, folder=arguments.folder, keep_history=arguments.keep_history, deleted=0, renamed=0)
+        run.results += [*surveyed.failures, *(Result(name, "unchanged") for name in surveyed.plan.unchanged)]
+        try:
+            if surveyed.to_ingest:
+                await _work(run, surveyed.to_ingest, settings)
+            await delete_gone(run, surveyed.plan, arguments.folder)
+        finally:
+            failed = await report(run, time.perf_counter() - started, as_json=arguments.json)
+    return int(failed)
+
+
+def _say_what_is_not_read(listing: Listing) -> None:
+    if skipped := listing.other_kinds():
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
+        sys.stderr.write(f"not read: {kinds}\n")
 
 
 async def _work(run: Run, found: Iterable[Found], settings: Settings) -> None:

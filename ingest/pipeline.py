@@ -45,8 +45,14 @@ class Source:
 
     def fingerprint(self) -> bytes:
         """A hash of all that decides what is stored: new parsers write anew, the same content does not."""
+        return self.hashed().digest()
+
+    def hashed(self) -> hashlib._Hash:
+        """The hash before its end: it can take in content that is not in memory at once."""
         stated = json.dumps([self.content_type, dict(self.facets), self.folder], sort_keys=True, default=str)
-        return hashlib.sha256(f"{PARSERS}\n{stated}\n".encode() + self.data).digest()
+        digest = hashlib.sha256(f"{PARSERS}\n{stated}\n".encode())
+        digest.update(self.data)
+        return digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ingest.mirror import Survey
+from ingest.pipeline import Result
 from ingest.run import Run
+from ingest.sources import UNREADABLE
 
 Show = Callable[[Run], None]
 
@@ -47,9 +50,9 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
     for result in remarks:
         for warning in result.warnings:
             sys.stderr.write(f"warning: {result.external_id}: {warning}\n")
-    for failure in failures:
-        reason = failure.reason.removeprefix(f"{failure.external_id}: ")  # it names the document itself, for jobs
-        sys.stderr.write(f"failed: {failure.external_id}: {reason} ({failure.code})\n")
+    _name(failures)
+    if run.deleted is not None:
+        _say_whether_whole(failures)
     if waiting := run.progress.waiting:
         sys.stderr.write(f"{waiting} documents wait in the queue; `rag worker`, or the same command again, goes on\n")
     summary = _summary(run, len(failures), seconds)
@@ -57,11 +60,41 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
         listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
         sys.stdout.write(json.dumps({**summary, "failures": listed}) + "\n")
     else:
+        gone = "" if run.deleted is None else ", {deleted} deleted, {renamed} renamed"
         sys.stdout.write(
-            "{files} documents: {done} ingested, {unchanged} unchanged, {failed} failed; "
+            f"{{files}} documents: {{done}} ingested, {{unchanged}} unchanged, {{failed}} failed{gone}; "
             "{chunks} chunks in {seconds} s\n".format(**summary)
         )
     return bool(failures)
+
+
+def report_plan(survey: Survey, *, as_json: bool) -> bool:
+    """Whether a file could not be used; what a sync would do is on standard output, a line for each document."""
+    plan = survey.plan
+    _name(survey.failures)
+    _say_whether_whole(survey.failures)
+    if as_json:
+        told = {"new": plan.new, "changed": plan.changed, "renamed": plan.renamed, "deleted": plan.deleted}
+        sys.stdout.write(json.dumps({**told, "unchanged": len(plan.unchanged)}) + "\n")
+        return bool(survey.failures)
+    renamed = [f"{old} -> {new}" for old, new in plan.renamed]
+    kinds = {"new": plan.new, "changed": plan.changed, "renamed": renamed, "deleted": plan.deleted}
+    for kind, names in kinds.items():
+        sys.stdout.writelines(f"{kind} {name}\n" for name in names)
+    counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
+    sys.stdout.write(f"{counts}, {len(plan.unchanged)} unchanged; nothing was changed\n")
+    return bool(survey.failures)
+
+
+def _name(failures: Iterable[Result]) -> None:
+    for failure in failures:
+        reason = failure.reason.removeprefix(f"{failure.external_id}: ")  # it names the document itself, for jobs
+        sys.stderr.write(f"failed: {failure.external_id}: {reason} ({failure.code})\n")
+
+
+def _say_whether_whole(failures: Iterable[Result]) -> None:
+    if any(failure.code == UNREADABLE for failure in failures):
+        sys.stderr.write("nothing is deleted, since a file could not be read; the same command again goes on\n")
 
 
 def _summary(run: Run, failed: int, seconds: float) -> dict[str, object]:
@@ -74,6 +107,8 @@ def _summary(run: Run, failed: int, seconds: float) -> dict[str, object]:
         "chunks": run.progress.chunks,
         "seconds": round(seconds, 2),
     }
+    if run.deleted is not None:
+        counts |= {"deleted": run.deleted, "renamed": run.renamed}
     if run.progress.cancelled:
         counts["superseded"] = run.progress.cancelled
     if run.progress.waiting:

@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Run:
-    """The documents of one call: `results` of those that needed no job, `enqueued` of those that have one."""
+    """The documents of one call: `results` of those that needed no job, `enqueued` of those that have one.
+
+    `deleted` and `renamed` count what a sync took out of the folder, None without one.
+    """
 
     database: Database
     tenant: TenantId
@@ -35,6 +38,8 @@ class Run:
     results: list[Result] = field(default_factory=list)
     enqueued: int = 0
     progress: RunProgress = field(default_factory=RunProgress)
+    deleted: int | None = None
+    renamed: int | None = None
 
     async def enqueue(self, found: Iterable[Found]) -> None:
         """Put every document into the queue that is not stored as it is; an earlier upload that waits is superseded."""

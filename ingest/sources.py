@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
 from ingest.parsers import READABLE_SUFFIXES
-from ingest.pipeline import Result, Source
+from ingest.pipeline import Result, Source, refused
 from rag.errors import InvalidInput, TooLarge
 
 MAX_FILE_BYTES = 256 * 2**20  # read whole, and kept in the queue until it is ingested
+UNREADABLE = "unreadable"  # the code of what the file system would not give
 _MARKDOWN = re.compile(r"\A---\n.+?\n---\n|(?:\A|\n\n)#{1,6} \S[^\n]*\n\n", re.DOTALL)
 
 
@@ -36,30 +41,88 @@ class Found:
             return 0
 
 
-def other_kinds(paths: Sequence[Path]) -> Counter[str]:
-    """How many files of each suffix that is not read are in the folders, hidden ones left out."""
-    files = (file for path in paths if path.is_dir() for file in path.rglob("*"))
-    shown = (file for file in files if file.is_file() and not file.name.startswith("."))
-    return Counter(file.suffix.lower() or "no suffix" for file in shown if file.suffix.lower() not in READABLE_SUFFIXES)
+@dataclass(slots=True)
+class Listing:
+    """What is under paths: documents, why other names there are not read, and folders that cannot be listed."""
+
+    found: list[Found] = field(default_factory=list)
+    others: dict[str, str] = field(default_factory=dict)
+    unlisted: list[Result] = field(default_factory=list)
+
+    def other_kinds(self) -> Counter[str]:
+        """How many files of each kind are not read, hidden ones left out."""
+        return Counter(kind for name, kind in self.others.items() if not PurePosixPath(name).name.startswith("."))
 
 
-def find_files(paths: Sequence[Path]) -> list[Found]:
+def find_files(paths: Sequence[Path]) -> Listing:
     """Every readable file: those of a folder named relative to it, in order; a file given by itself by its name.
 
     Raises InvalidInput for a path that does not exist, and for paths without a readable file.
     """
-    found: list[Found] = []
+    listing = Listing()
     for path in paths:
         if path.is_dir():
-            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in READABLE_SUFFIXES and p.is_file())
-            found += [Found(file.relative_to(path).as_posix(), file) for file in files]
+            _list(path, listing)
         elif path.exists():
-            found.append(Found(path.name, path))
+            listing.found.append(Found(path.name, path))
         else:
             raise InvalidInput(f"{path} does not exist")
-    if not found:
-        raise InvalidInput(f"no readable file there; the kinds read are {', '.join(sorted(READABLE_SUFFIXES))}")
-    return found
+    if not listing.found:
+        raise InvalidInput("; ".join(f.reason for f in listing.unlisted) or f"no readable file there; {_kinds_read()}")
+    return listing
+
+
+def find_all(directory: Path, *, perhaps_none: bool) -> Listing:
+    """Every readable file of the directory, named relative to it; *perhaps_none* allows that there is none.
+
+    Raises InvalidInput when the list cannot be trusted to be whole.
+    """
+    if not directory.is_dir():
+        raise InvalidInput(f"{directory} {'is no directory' if directory.exists() else 'does not exist'}")
+    listing = Listing()
+    _list(directory, listing)
+    if listing.unlisted:
+        raise InvalidInput(
+            f"{listing.unlisted[0].reason}, so nobody can say what is gone; nothing was changed. Make it readable, or"
+            " leave out --sync"
+        )
+    if not listing.found and not perhaps_none:
+        raise InvalidInput(
+            f"no readable file in {directory}, as when a share is not mounted; nothing was changed. --delete-all"
+            f" deletes every document of the folder; {_kinds_read()}"
+        )
+    return listing
+
+
+def _list(directory: Path, listing: Listing) -> None:
+    errors: list[OSError] = []
+    walk = os.walk(directory, onerror=errors.append)
+    for file in sorted(Path(folder, name) for folder, _, names in walk for name in names):
+        external_id = file.relative_to(directory).as_posix()
+        if reason := _not_read(file):
+            listing.others[external_id] = reason
+        else:
+            listing.found.append(Found(external_id, file))
+    for error in errors:
+        name = f"{Path(error.filename).relative_to(directory).as_posix()}/"
+        reason = f"{error.filename} cannot be listed: {error.strerror}"
+        listing.unlisted.append(Result(name, "failed", code=UNREADABLE, reason=reason))
+
+
+def _not_read(file: Path) -> str:
+    """The kind of a file that is not read, empty for one that is."""
+    try:
+        mode = file.stat().st_mode
+    except OSError as exc:  # of another one, reading it will say what is wrong
+        return "broken link" if exc.errno in {errno.ENOENT, errno.ELOOP} else ""
+    if not stat.S_ISREG(mode):
+        return "special file"
+    suffix = file.suffix.lower()
+    return "" if suffix in READABLE_SUFFIXES else suffix or "no suffix"
+
+
+def _kinds_read() -> str:
+    return f"the kinds read are {', '.join(sorted(READABLE_SUFFIXES))}"
 
 
 def find_rows(paths: Sequence[Path]) -> Iterator[Found]:
@@ -86,12 +149,21 @@ def load(found: Found) -> Source | Result:
     try:
         if found.row is not None:
             return _row(found)
-        if found.size_bytes() > MAX_FILE_BYTES:
-            reason = f"over {MAX_FILE_BYTES // 2**20} MB; split it"
-            return Result(found.external_id, "failed", code=TooLarge.code, reason=reason)
-        return Source(found.external_id, found.path.read_bytes())
+        return _too_large(found) or Source(found.external_id, found.path.read_bytes())
     except (OSError, InvalidInput) as exc:
-        return Result(found.external_id, "failed", code="unreadable", reason=str(exc))
+        return Result(found.external_id, "failed", code=UNREADABLE, reason=str(exc))
+
+
+def fingerprint(found: Found, folder: str) -> bytes | Result:
+    """The fingerprint of what `load` reads of a file, without holding it in memory, or the failed result."""
+    source = Source(found.external_id, b"", folder=folder)
+    if failed := refused(source) or _too_large(found):
+        return failed
+    try:
+        with found.path.open("rb") as file:
+            return hashlib.file_digest(file, source.hashed).digest()
+    except OSError as exc:
+        return Result(found.external_id, "failed", code=UNREADABLE, reason=str(exc))
 
 
 def refuse_repeated(item: Source | Result, seen: set[str]) -> Source | Result:
@@ -100,6 +172,13 @@ def refuse_repeated(item: Source | Result, seen: set[str]) -> Source | Result:
         return Result(item.external_id, "failed", code="duplicate_id", reason="another document has this id")
     seen.add(item.external_id)
     return item
+
+
+def _too_large(found: Found) -> Result | None:
+    if found.size_bytes() <= MAX_FILE_BYTES:
+        return None
+    reason = f"over {MAX_FILE_BYTES // 2**20} MB; split it"
+    return Result(found.external_id, "failed", code=TooLarge.code, reason=reason)
 
 
 def _row(found: Found) -> Source:

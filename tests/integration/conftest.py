@@ -1,14 +1,58 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
 import pytest
 
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.store.engine import Database
+from tests.conftest import REPOSITORY, MakeTenant
 from tests.fakes import embedders
+from tests.integration.commands import NAME, Run, Start
 from tests.integration.reading import Legs
 
 
 @pytest.fixture
 def legs(database: Database) -> Legs:
     return Legs(DenseLeg(database, embedders(), exact_below=10_000), LexicalLeg(database))
+
+
+@pytest.fixture
+async def start(
+    make_tenant: MakeTenant, owner: psycopg.Connection, database_url: str, process_environment: dict[str, str]
+) -> Start:
+    """Starts a `rag` command as a shell would, for a tenant called NAME."""
+    owner.execute("DELETE FROM tenants WHERE name = %s", (NAME,))
+    await make_tenant(NAME)
+    environment = {**process_environment, "DATABASE_URL": database_url}
+
+    def begin(*arguments: str | Path, models: Path | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "rag", *map(str, arguments), "--tenant", NAME],
+            cwd=REPOSITORY,
+            env={**environment, "RAG_MODELS_DIR": str(models)} if models else environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return begin
+
+
+@pytest.fixture
+def run(start: Start) -> Run:
+    """Runs a `rag` command to its end."""
+
+    def finish(*arguments: str | Path, models: Path | None = None) -> subprocess.CompletedProcess[str]:
+        with start(*arguments, models=models) as process:
+            try:
+                out, err = process.communicate(timeout=120)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    return finish

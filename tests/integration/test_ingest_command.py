@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from rag.values import tenant_id
 from tests.conftest import REPOSITORY, MakeTenant
+from tests.directories import make_unlistable
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -163,6 +165,21 @@ def test_a_file_whose_name_is_no_text_holds_up_no_other(run: Run, owner: psycopg
     assert stored(owner) == ["good.md"], done.stderr[-300:]
     assert done.returncode == 1
     assert summary(done) == [2, 1, 0, 1, 1]
+
+
+def test_a_folder_that_cannot_be_listed_is_named_and_the_others_are_stored(
+    run: Run, owner: psycopg.Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "good.md").write_text("Parcels go by train.")
+    make_unlistable(tmp_path)
+
+    done = run(tmp_path)
+
+    shutil.rmtree(tmp_path / ("d" * 200))
+    assert done.returncode == 1
+    assert summary(done) == [2, 1, 0, 1, 1]
+    assert "cannot be listed" in done.stderr
+    assert stored(owner) == ["good.md"]
 
 
 def test_two_files_of_one_name_are_not_silently_one(run: Run, owner: psycopg.Connection, tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""A tenant's folder made equal to a directory: what there is to do, and the deletions, which come last."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from ingest.pipeline import Result
+from ingest.run import Run, patiently
+from ingest.sources import UNREADABLE, Found, Listing, fingerprint
+from ingest.sync import Plan, plan
+from rag.errors import Conflict, InvalidInput
+from rag.store.compaction import compact_if_due
+from rag.store.engine import Database
+from rag.store.folders import delete_from_folder, folder_state, held_elsewhere
+from rag.values import TenantId
+
+DELETED_AT_ONCE = 256  # documents, in one transaction: writers of the tenant wait no longer than for a batch
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The plan for a directory, the files to ingest, and those that cannot be."""
+
+    plan: Plan
+    to_ingest: list[Found]
+    failures: list[Result]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every file could be read; otherwise nothing is deleted."""
+        return not any(failure.code == UNREADABLE for failure in self.failures)
+
+
+async def survey(database: Database, tenant: TenantId, listing: Listing, *, folder: str) -> Survey:
+    """What makes the folder equal to what is listed; every file is read, and nothing is written."""
+    listed: dict[str, bytes | None] = dict.fromkeys(listing.others)
+    failures: list[Result] = []
+    for found in listing.found:
+        read = await asyncio.to_thread(fingerprint, found, folder)
+        listed[found.external_id] = read if isinstance(read, bytes) else None
+        failures += [read] if isinstance(read, Result) else []
+    async with database.snapshot(tenant) as tx:
+        state = await folder_state(tx, folder)
+        readable = [name for name, hashed in listed.items() if hashed is not None and name not in state.stored]
+        elsewhere = await held_elsewhere(tx, readable, folder=folder)
+    failures += [_held(name, holder) for name, holder in elsewhere.items()]
+    planned = plan(listed | dict.fromkeys(elsewhere), state.stored, state.waiting)
+    surveyed = Survey(planned, [f for f in listing.found if f.external_id in planned.written()], failures)
+    return surveyed if surveyed.whole else Survey(planned.without_deletions(), surveyed.to_ingest, failures)
+
+
+def refuse_another_directory(planned: Plan, folder: str) -> None:
+    """Return if the directory has anything of the folder, or the folder is empty.
+
+    Raises InvalidInput otherwise.
+    """
+    if planned.finds_nothing:
+        raise InvalidInput(
+            f"folder {folder!r} has {len(planned.deleted)} documents and the directory none of them, as when a share is"
+            " not mounted or the directory is another one; nothing was changed. --folder names another folder,"
+            " --delete-all deletes those documents"
+        )
+
+
+async def delete_gone(run: Run, planned: Plan, folder: str) -> None:
+    """Delete what is not in the directory any more, after a run that stored what is; the run counts.
+
+    The old name of a renamed document stays until the new one is stored. Nothing is deleted when the run could not
+    read a file.
+    """
+    if any(result.code == UNREADABLE for result in run.results):
+        return
+    stored = await patiently(lambda: _stored(run, folder))
+    gone = [*planned.deleted, *(old for old, new in planned.renamed if new in stored)]
+    deleted: set[str] = set()
+    for start in range(0, len(gone), DELETED_AT_ONCE):
+        batch = gone[start : start + DELETED_AT_ONCE]
+        deleted |= await patiently(lambda batch=batch: _delete(run, batch, folder))  # type: ignore[misc]
+    run.deleted = len(deleted & {*planned.deleted})
+    run.renamed = len(deleted) - run.deleted
+    async with run.database.tenant(run.tenant) as tx:
+        await compact_if_due(tx)
+
+
+async def _stored(run: Run, folder: str) -> dict[str, bytes]:
+    async with run.database.tenant(run.tenant) as tx:
+        return (await folder_state(tx, folder)).stored
+
+
+async def _delete(run: Run, names: list[str], folder: str) -> set[str]:
+    async with run.database.tenant(run.tenant) as tx:
+        return await delete_from_folder(tx, names, folder=folder)
+
+
+def _held(name: str, holder: str | None) -> Result:
+    where = "came over HTTP" if holder is None else f"is in folder {holder!r}"
+    reason = f"a document of this id {where}; `rag ingest` without --sync takes it over"
+    return Result(name, "failed", code=Conflict.code, reason=reason)
