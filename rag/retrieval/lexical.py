@@ -20,6 +20,8 @@ from rag.values import ContentId, LegResult, Question, Scope, TenantId
 # Candidates verified against the chunks table at a time; past these, resolving the whole scope is cheaper.
 BATCHES = (128, 512, 2048)
 TIES = 512  # candidates as good as the last one that are verified beside it
+SAMPLE = 4096
+WORTH_SAMPLING = 8 * SAMPLE  # below, sorting a part of the values takes less than looking at them twice
 
 
 class LexicalLeg:
@@ -80,13 +82,33 @@ def best(scores: NDArray[np.float32], limit: int) -> NDArray[np.intp]:
 
     The more let ties at the edge be broken by chunk id, which unlike the ordinal does not depend on the ingestion.
     """
-    positive = np.flatnonzero(scores > 0)
-    if positive.size > limit:
-        values = scores[positive]
-        least = np.partition(values, -limit)[-limit]
-        above = positive[values > least]
-        positive = np.concatenate([above, positive[values == least][: limit - above.size + TIES]])
-    return positive[np.lexsort((positive, -scores[positive]))]
+    if np.count_nonzero(scores > 0) <= limit:
+        found = np.flatnonzero(scores > 0)
+    else:
+        least = nth_largest(scores, limit)
+        above = np.flatnonzero(scores > least)
+        found = np.concatenate([above, np.flatnonzero(scores == least)[: limit - above.size + TIES]])
+    return found[np.lexsort((found, -scores[found]))]
+
+
+def nth_largest(values: NDArray[np.float32], n: int) -> np.float32:
+    """The *n*-th largest of at least *n* values, counted with repeats.
+
+    A sample says about where it is: np.partition alone takes a quarter of a second where a million chunks share two
+    scores.
+    """
+    while values.size > WORTH_SAMPLING:
+        sample = np.sort(values[:: values.size // SAMPLE])
+        guess = sample[-min(sample.size, 8 + 2 * n * sample.size // values.size)]  # rather too low than too high
+        above = values[values > guess]
+        if above.size < n:
+            if np.count_nonzero(values >= guess) >= n:
+                return np.float32(guess)
+            break
+        if above.size > values.size // 2:
+            break
+        values = above
+    return np.float32(np.partition(values, -n)[-n])
 
 
 class _Verifier:
