@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rag.analysis import ANALYSER, analyse, term_id
 from rag.errors import IndexMismatch
+from rag.protocols import Ordinals
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, index_state
 from rag.store.postings import Block
@@ -31,19 +32,27 @@ class LexicalLeg:
         """Read the postings in *database*."""
         self._database = database
 
-    async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
-        """The best *depth* chunks; none when no term of the question is known."""
+    async def __call__(
+        self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
+    ) -> LegResult:
+        """The best *depth* chunks; none when no term of the question is known, *within* given ones all of these."""
         async with self._database.snapshot(tenant_id) as tx:
             state = await index_state(tx, question.scope.index)
-            _check_analyser(state)
+            check_analyser(state)
             terms = query_terms(question.text, state.langs)
             blocks = await posting_blocks(tx, list(terms), generation=state.generation)
             scores = accumulate(blocks, terms, state)
+            if within is not None:
+                scores = narrowed(scores, within, state)
             found = await _Verifier(tx, question.scope, state.generation).best(scores, depth)
         return LegResult.of(found, index_version=state.index_version, generation=state.generation)
 
 
-def _check_analyser(state: IndexState) -> None:
+def check_analyser(state: IndexState) -> None:
+    """Return only if the index was made with the terms that questions have.
+
+    Raises IndexMismatch otherwise.
+    """
     if state.recipe and state.recipe.analyser != ANALYSER:
         raise IndexMismatch(
             f"the tenant's index was made with analyser {state.recipe.analyser}, not {ANALYSER}; run `rag reindex`"
@@ -75,6 +84,16 @@ def accumulate(blocks: Sequence[Block], terms: Mapping[int, int], state: IndexSt
         for block in by_term[term]:
             scores[block.ords] += factor * block.weights
     return scores
+
+
+def narrowed(scores: NDArray[np.float32], within: Ordinals, state: IndexState) -> NDArray[np.float32]:
+    """The scores of the chunks *within*, zero elsewhere.
+
+    What they hold in common counts as one more term: a phrase of stop words is found by itself.
+    """
+    kept = np.zeros_like(scores)
+    kept[within] = scores[within] + np.float32(idf(state.posted, within.size))
+    return kept
 
 
 def best(scores: NDArray[np.float32], limit: int) -> NDArray[np.intp]:

@@ -1,14 +1,15 @@
-"""The path of a search: both legs at once, fused, checked, reranked."""
+"""The path of a search: what holds the quoted phrases, both legs at once, fused, checked, reranked."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from rag.protocols import Leg, Reranker
+from rag.protocols import Leg, Ordinals, Reranker
 from rag.retrieval.fusion import rrf
+from rag.retrieval.phrases import holding, phrases
 from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.engine import Database
 from rag.store.search import load_chunks, still_visible
@@ -42,10 +43,7 @@ class Retriever:
     async def retrieve(self, tenant_id: TenantId, question: Question) -> Retrieval:
         """The best `top_k` chunks; the order does not depend on `top_k`."""
         clock = Stopwatch()
-        dense, lexical = await asyncio.gather(
-            clock.timed("dense", self._dense(tenant_id, question, DEPTH)),
-            clock.timed("lexical", self._lexical(tenant_id, question, DEPTH)),
-        )
+        dense, lexical = await self._candidates(tenant_id, question, clock)
         fused = self._fuse(dense, lexical)
         generation = max(dense.generation, lexical.generation)  # a switch between the legs leaves what both have
         with clock.running("load"):
@@ -67,6 +65,27 @@ class Retriever:
             index_version=min(dense.index_version, lexical.index_version),
             timings_ms=clock.total(),
         )
+
+    async def _candidates(
+        self, tenant_id: TenantId, question: Question, clock: Stopwatch
+    ) -> tuple[LegResult, LegResult]:
+        """What each leg finds, among the chunks that hold what the question quotes."""
+        wanted = phrases(question.text)
+        if not wanted:
+            return await self._legs(tenant_id, question, clock, within=None)
+        while True:
+            held = await clock.timed("phrases", holding(self._database, tenant_id, question.scope, wanted))
+            legs = await self._legs(tenant_id, question, clock, within=held.ords)
+            if {leg.generation for leg in legs} == {held.generation}:  # no other index came meanwhile
+                dense, lexical = (replace(leg, complete=leg.complete and held.complete) for leg in legs)
+                return dense, lexical
+
+    async def _legs(
+        self, tenant_id: TenantId, question: Question, clock: Stopwatch, *, within: Ordinals | None
+    ) -> tuple[LegResult, LegResult]:
+        dense = clock.timed("dense", self._dense(tenant_id, question, DEPTH, within=within))
+        lexical = clock.timed("lexical", self._lexical(tenant_id, question, DEPTH, within=within))
+        return await asyncio.gather(dense, lexical)
 
     def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ContentId, float]:
         rankings = [[ranked.content for ranked in leg.ranked] for leg in (dense, lexical)]
