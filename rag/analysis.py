@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 
 import Stemmer
 
-ANALYSER = "identifiers+snowball-1"  # change it with the rules: stored postings are of one analyser
+ANALYSER = "identifiers+snowball-2"  # change it with the rules: stored postings are of one analyser
 
 # Scripts written without blanks between words, and Hangul, whose particles stick to the noun.
 _UNSPACED = (
@@ -22,11 +22,20 @@ _MARKS = "".join(chr(c) for c in range(0x300, 0x3100) if unicodedata.category(ch
 _CHAR = rf"[\w{_MARKS}]"
 _LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"
 _WORD = re.compile(rf"\.?{_CHAR}+(?:[._\-/@]+{_CHAR}+)*(?:\+\+|#)?")
-_PARTS = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|(?:[^\W\d_a-zA-Z]|[{_MARKS}])+")
+_RUN = re.compile(f"{_CHAR}+")
+_SIGNED = re.compile(rf"{_CHAR}+(?:\+\+|#)")
+_PARTS = re.compile(rf"\d+|{_LETTER}+")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_ACCENTS = re.compile(f"[{''.join(c for c in _MARKS if unicodedata.combining(c) and not _UNSPACED_RUN.match(c))}]+")
+_SPACED = f"(?![{_UNSPACED}]){_CHAR}"
 _PLAIN = re.compile(f"{_LETTER}+")
 _IDENTIFIER = re.compile(r"(?<![\w.])(?=[\w.\-/]*[\d_])[A-Za-z][\w.\-/]*\w")
-_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+
+_TYPOGRAPHY = {"‘": "'", "’": "'", "‐": "-", "‒": "-", "–": "-", "—": "-"}
+
+# Letters that no decomposition takes the stroke from, as Lucene's ASCIIFoldingFilter writes them.
+_STROKES = {"ı": "i", "ł": "l", "ø": "o", "đ": "d", "ħ": "h", "ŧ": "t", "æ": "ae", "œ": "oe"}
 
 # Lucene's English list, and what the apostrophe leaves of "what's" and "don't": words in most documents, whose
 # postings cost more than their idf is worth.
@@ -52,6 +61,41 @@ def analyse(text: str, lang: str = "en") -> list[str]:
     return [term for word in _WORD.findall(_compose(text)) for term in _terms(word, stem=stem, stop=stop)]
 
 
+def folded(text: str) -> str:
+    """The text as quoted phrases are compared: no case, accents or kinds of white space, hyphen and apostrophe."""
+    composed = _compose(text)
+    if composed.isascii():
+        return " ".join(composed.lower().split())
+    bare = unicodedata.normalize("NFC", _bare(composed))
+    for mark, plain in _TYPOGRAPHY.items():
+        bare = bare.replace(mark, plain)
+    return " ".join(bare.split())
+
+
+def phrase_terms(phrase: str, langs: Sequence[str]) -> list[set[str]]:
+    """For each word of *phrase*, its terms by language: of each set, every text with the phrase has one.
+
+    Words without postings are left out: stop words, lone letters and digits.
+    """
+    composed = _compose(phrase)
+    stop = _ENGLISH_STOP_WORDS if "en" in langs else frozenset[str]()
+    pairs = [{pair} for run in _UNSPACED_RUN.findall(composed) if len(run) > 1 for pair in _pairs(_fold(run))]
+    signed = [{_fold(word)} for word in _SIGNED.findall(_UNSPACED_RUN.sub(" ", composed))]
+    runs = [run for run in _RUN.findall(_UNSPACED_RUN.sub(" ", composed)) if len(run) > 1 and _fold(run) not in stop]
+    return [*pairs, *signed, *({_whole(run, _stemmer(lang)) for lang in langs} for run in runs)]
+
+
+def whole_words(phrase: str) -> re.Pattern[str] | None:
+    """What finds a folded phrase in folded text, with whole words and numbers at its edges; None if it has no word."""
+    if not _RUN.search(phrase):
+        return None
+    before = rf"(?<!{_SPACED})" if re.match(_SPACED, phrase[0]) else ""
+    after = rf"(?!{_SPACED})" if re.match(_SPACED, phrase[-1]) else ""
+    before += r"(?<!\d[.,])" if phrase[0].isdigit() else ""
+    after += r"(?![.,]\d)" if phrase[-1].isdigit() else ""
+    return re.compile(before + re.escape(phrase) + after)
+
+
 def identifiers(text: str) -> list[str]:
     """The names in *text* that only one thing bears, case folded: with a digit, or a joiner between letters."""
     return [name.casefold() for name in _IDENTIFIER.findall(text)]
@@ -74,25 +118,44 @@ def _fold(word: str) -> str:
         return word.lower()
     if _UNSPACED_RUN.search(word):
         return word.casefold()  # marks carry meaning here: Thai vowels, Japanese voicing
-    decomposed = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
+    return _bare(word)
+
+
+def _bare(text: str) -> str:
+    """Case folded, without accents and strokes; the marks of unspaced scripts stay."""
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+    for stroked, plain in _STROKES.items():  # a translation table takes several times as long
+        bare = bare.replace(stroked, plain)
+    return bare
 
 
 def _terms(word: str, *, stem: Stemmer.Stemmer | None, stop: frozenset[str]) -> Iterator[str]:
     if _UNSPACED_RUN.search(word):
         yield from _mixed(word, stem=stem, stop=stop)
         return
-    if _PLAIN.fullmatch(word) and not _CAMEL.search(word):
-        folded = _fold(word)
-        if folded not in stop:
-            yield _stemmed(folded, stem)
+    if _PLAIN.fullmatch(word) and _fold(word) in stop:
         return
-    whole = _fold(word)
+    whole = _whole(word, stem)
     yield whole
+    if _PLAIN.fullmatch(word) and not _HUMP.search(word):
+        return
     # the parts let "session" find delete_user_session, the whole keeps the exact name first; a lone letter or digit
-    # of an identifier ("v", "1" of v1.2.3) says nothing
-    parts = (_stemmed(_fold(part), stem) for part in _PARTS.findall(word) if len(part) > 1)
+    # of an identifier ("2" of v1.2.3) says nothing
+    parts = [_fold(signed) for signed in _SIGNED.findall(word)]
+    parts += [part for run in _RUN.findall(word) if len(run) > 1 for part in _run_terms(run, stem)]
     yield from (part for part in parts if part != whole)
+
+
+def _run_terms(run: str, stem: Stemmer.Stemmer | None) -> Iterator[str]:
+    """The terms of what stands between the joiners of a word: the run whole, and its parts if it has some."""
+    yield _whole(run, stem)
+    parts = (part for letters in _PARTS.findall(run) for part in _HUMP.split(letters))
+    yield from (_whole(part, stem) for part in parts if len(part) > 1 and part != run)
+
+
+def _whole(word: str, stem: Stemmer.Stemmer | None) -> str:
+    """The one term of a word: stemmed if it is of letters, so that getUser and getuser are one."""
+    return _stemmed(_fold(word), stem) if _PLAIN.fullmatch(word) else _fold(word)
 
 
 def _mixed(word: str, *, stem: Stemmer.Stemmer | None, stop: frozenset[str]) -> Iterator[str]:

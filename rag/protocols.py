@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rag.values import Deadline, LegResult, Prompt, Question, Reply, TenantId
 
 Vectors = NDArray[np.float32]
+Ordinals = NDArray[np.int32]
 
 
 class Embedder(Protocol):
@@ -52,5 +53,7 @@ class ChatModel(Protocol):
 class Leg(Protocol):
     """One way to find candidates."""
 
-    async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
-        """The best *depth* chunks in the question's scope: always min(depth, matching) when complete."""
+    async def __call__(
+        self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
+    ) -> LegResult:
+        """The best *depth* chunks in the question's scope, and *within* these: always min(depth, matching)."""

@@ -10,6 +10,7 @@ from rag.answering.citations import cite
 from rag.llm.extractive import find_evidence
 from rag.protocols import ChatModel, Reranker
 from rag.retrieval.expand import expand
+from rag.retrieval.phrases import phrases
 from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.telemetry import Stopwatch
@@ -77,7 +78,8 @@ class Answerer:
         retrieval = await clock.timed("retrieval", self._retriever.retrieve(who.tenant_id, question))
         if not retrieval.hits:
             return Sources(retrieval, ())
-        chars = self._answering.section_chars
+        # what surrounds a chunk need not hold the phrase that was asked for
+        chars = 0 if phrases(question.text) else self._answering.section_chars
         passages = await clock.timed(
             "expand", expand(self._database, who.tenant_id, retrieval.hits, scope=question.scope, section_chars=chars)
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rag.errors import IndexMismatch
-from rag.protocols import Embedder, Vectors
+from rag.protocols import Embedder, Ordinals, Vectors
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, index_state
-from rag.store.search import count_matching, nearest_exact, nearest_indexed, partition_rows
+from rag.store.search import count_matching, nearest_among, nearest_exact, nearest_indexed, partition_rows
 from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
 DEEPER = 4  # times as many rows when copies of one text filled the places
@@ -26,8 +26,10 @@ class DenseLeg:
         self._embedders = embedders
         self._exact_below = exact_below
 
-    async def __call__(self, tenant_id: TenantId, question: Question, depth: int) -> LegResult:
-        """The best *depth* chunks; the score is the cosine similarity.
+    async def __call__(
+        self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
+    ) -> LegResult:
+        """The best *depth* chunks, *within* given ones if there are; the score is the cosine similarity.
 
         Raises IndexMismatch when the index was made by an embedder that is not here.
         """
@@ -38,7 +40,7 @@ class DenseLeg:
                 state = await index_state(tx, question.scope.index)
                 maker = state.recipe.embedder if state.recipe else name
                 if maker == name:
-                    search = _Search(tx, question.scope, vector, state)
+                    search = _Search(tx, question.scope, vector, state=state, within=within)
                     found = await search.nearest(depth, exact_below=self._exact_below)
                     pairs = [(content, 1 - distance) for content, distance in found]
                     return LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
@@ -56,16 +58,19 @@ class DenseLeg:
 class _Search:
     """One question's search in one snapshot."""
 
-    def __init__(self, tx: TenantTx, scope: Scope, vector: Vectors, state: IndexState) -> None:
+    def __init__(
+        self, tx: TenantTx, scope: Scope, vector: Vectors, *, state: IndexState, within: Ordinals | None
+    ) -> None:
         self._tx = tx
         self._scope = scope
         self._vector = vector
         self._state = state
+        self._within = within
 
     async def nearest(self, depth: int, *, exact_below: int) -> list[tuple[ContentId, float]]:
         """The *depth* nearest that say different things."""
         matching = None
-        if self._state.graphed and self._state.alive > exact_below:
+        if self._within is None and self._state.graphed and self._state.alive > exact_below:
             matching = await count_matching(self._tx, self._scope)
             # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
             if matching <= exact_below or 2 * matching <= await partition_rows(self._tx):
@@ -82,6 +87,8 @@ class _Search:
 
     async def _rows(self, limit: int, matching: int | None) -> list[tuple[ContentId, float]]:
         asked = {"generation": self._state.generation, "limit": limit}
+        if self._within is not None:
+            return await nearest_among(self._tx, self._scope, self._vector, self._within, **asked)
         if matching is not None:
             found = await nearest_indexed(self._tx, self._scope, self._vector, **asked)
             if len(found) == min(limit, matching):

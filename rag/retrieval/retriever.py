@@ -1,14 +1,15 @@
-"""The path of a search: both legs at once, fused, checked, reranked."""
+"""The path of a search: what holds the quoted phrases, both legs at once, fused, checked, reranked."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from rag.protocols import Leg, Reranker
+from rag.protocols import Leg, Ordinals, Reranker
 from rag.retrieval.fusion import rrf
+from rag.retrieval.phrases import holding, phrases
 from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.engine import Database
 from rag.store.search import load_chunks, still_visible
@@ -42,7 +43,7 @@ class Retriever:
     async def retrieve(self, tenant_id: TenantId, question: Question) -> Retrieval:
         """The best `top_k` chunks; the order does not depend on `top_k`."""
         clock = Stopwatch()
-        dense, lexical = await self._legs_of_one_index(tenant_id, question, clock)
+        dense, lexical = await self._candidates(tenant_id, question, clock)
         fused = self._fuse(dense, lexical)
         generation = dense.generation
         with clock.running("load"):
@@ -65,17 +66,28 @@ class Retriever:
             timings_ms=clock.total(),
         )
 
-    async def _legs_of_one_index(
+    async def _candidates(
         self, tenant_id: TenantId, question: Question, clock: Stopwatch
     ) -> tuple[LegResult, LegResult]:
-        """What both legs found; they are asked again when the tenant's index was switched between them."""
-        while True:
-            dense, lexical = await asyncio.gather(
-                clock.timed("dense", self._dense(tenant_id, question, DEPTH)),
-                clock.timed("lexical", self._lexical(tenant_id, question, DEPTH)),
-            )
-            if dense.generation == lexical.generation:
-                return dense, lexical
+        """What each leg finds of one index, among the chunks that hold what the question quotes."""
+        wanted = phrases(question.text)
+        while True:  # again when the tenant's index was switched meanwhile
+            held = None
+            if wanted:
+                held = await clock.timed("phrases", holding(self._database, tenant_id, question.scope, wanted))
+            dense, lexical = await self._legs(tenant_id, question, clock, within=held.ords if held else None)
+            if dense.generation != lexical.generation or (held and held.generation != dense.generation):
+                continue
+            if held and not held.complete:
+                dense = replace(dense, complete=False)
+            return dense, lexical
+
+    async def _legs(
+        self, tenant_id: TenantId, question: Question, clock: Stopwatch, *, within: Ordinals | None
+    ) -> tuple[LegResult, LegResult]:
+        dense = clock.timed("dense", self._dense(tenant_id, question, DEPTH, within=within))
+        lexical = clock.timed("lexical", self._lexical(tenant_id, question, DEPTH, within=within))
+        return await asyncio.gather(dense, lexical)
 
     def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ContentId, float]:
         rankings = [[ranked.content for ranked in leg.ranked] for leg in (dense, lexical)]

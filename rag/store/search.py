@@ -8,13 +8,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 from pgvector.sqlalchemy import HALFVEC
 from psycopg.rows import TupleRow
 from sqlalchemy import ARRAY, ColumnElement, Integer, Select, Uuid, and_, bindparam, func, select
 
-from rag.protocols import Vectors
+from rag.protocols import Ordinals, Vectors
 from rag.store.engine import Compiled, TenantTx
 from rag.store.filters import parameters, visible
 from rag.store.postings import Block, read
@@ -33,6 +32,7 @@ _CHUNK = (
     *(_C.char_start, _C.char_end, _C.section_start, _C.section_end, _D.version),
 )
 _LIMIT = bindparam("limit", type_=Integer)
+_THESE_ORDS = _C.ord == func.any(bindparam("ords", type_=ARRAY(Integer)))
 _THIS_TENANT = bindparam("tenant_id", type_=_C.tenant_id.type)
 _THIS_INDEX = and_(_C.tenant_id == _THIS_TENANT, _C.generation == bindparam("generation", type_=Integer))
 
@@ -72,6 +72,14 @@ async def nearest_indexed(
     return sorted(_pairs(rows), key=lambda pair: (pair[1], pair[0]))
 
 
+async def nearest_among(
+    tx: TenantTx, scope: Scope, vector: Vectors, ords: Ordinals, *, generation: int, limit: int
+) -> list[tuple[ContentId, float]]:
+    """As `nearest_exact`, of the chunks among *ords* alone."""
+    values = {"vector": HalfVector(vector), "ords": ords.tolist(), "generation": generation, "limit": limit}
+    return _pairs(await _rows(tx, _among, scope, **values))
+
+
 async def posting_blocks(tx: TenantTx, terms: Sequence[int], *, generation: int) -> list[Block]:
     """The blocks of *terms* in an index."""
     return [read(*row) for row in await tx.fetch("posting_blocks", terms=list(terms), generation=generation)]
@@ -86,7 +94,7 @@ async def insert_blocks(tx: TenantTx, blocks: Sequence[Block], *, generation: in
     await tx.run("insert_postings", generation=generation, **{name: list(column) for name, column in columns.items()})
 
 
-async def scoped_ords(tx: TenantTx, scope: Scope, *, generation: int) -> NDArray[np.int32]:
+async def scoped_ords(tx: TenantTx, scope: Scope, *, generation: int) -> Ordinals:
     """The ordinals of every chunk in scope."""
     rows = await _rows(tx, _ords, scope, generation=generation)
     return np.fromiter((row[0] for row in rows), dtype=np.int32)
@@ -96,6 +104,12 @@ async def live_in_scope(tx: TenantTx, scope: Scope, ords: Sequence[int], *, gene
     """What the chunks among *ords* say that exist and are in scope, by ordinal."""
     rows = await _rows(tx, _live, scope, ords=list(ords), generation=generation)
     return {int(row[0]): ContentId(row[1]) for row in rows}
+
+
+async def indexed_texts(tx: TenantTx, scope: Scope, ords: Ordinals, *, generation: int) -> list[tuple[int, str]]:
+    """What both legs read of the chunks among *ords* that exist and are in scope, by ordinal."""
+    rows = await _rows(tx, _texts, scope, ords=ords.tolist(), generation=generation)
+    return [(int(ord_), str(text)) for ord_, text in rows]
 
 
 async def load_chunks(
@@ -153,6 +167,14 @@ def _count(condition: ColumnElement[bool]) -> Select[Any]:
 
 
 def _exact(condition: ColumnElement[bool]) -> Select[Any]:
+    return _compared(condition)
+
+
+def _among(condition: ColumnElement[bool]) -> Select[Any]:
+    return _compared(and_(condition, _THESE_ORDS))
+
+
+def _compared(condition: ColumnElement[bool]) -> Select[Any]:
     scoped = (
         select(_C.content, _DISTANCE)
         .join_from(documents, chunks, _OF_DOCUMENT)
@@ -181,9 +203,13 @@ def _ords(condition: ColumnElement[bool]) -> Select[Any]:
 
 
 def _live(condition: ColumnElement[bool]) -> Select[Any]:
-    wanted = _C.ord == func.any(bindparam("ords", type_=ARRAY(Integer)))
     query = select(_C.ord, _C.content).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_THIS_INDEX, wanted, condition)
+    return query.where(_THIS_INDEX, _THESE_ORDS, condition)
+
+
+def _texts(condition: ColumnElement[bool]) -> Select[Any]:
+    query = select(_C.ord, _C.indexed).join_from(chunks, documents, _OF_DOCUMENT)
+    return query.where(_THIS_INDEX, _THESE_ORDS, condition)
 
 
 def _load(condition: ColumnElement[bool]) -> Select[Any]:

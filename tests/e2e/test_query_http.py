@@ -43,6 +43,28 @@ async def test_a_question_is_answered_with_citations(acme: Caller) -> None:
     assert {"retrieval", "model", "total", "retrieval.dense"} <= answer["timings_ms"].keys()
 
 
+async def test_a_question_that_quotes_is_answered_from_what_holds_the_phrase(acme: Caller) -> None:
+    answer = await acme.query('How much is the "hotel allowance"?')
+    nowhere = await acme.query('How much is the "motel allowance"?')
+
+    assert "155 EUR" in answer["answer"]
+    assert {citation["external_id"] for citation in answer["citations"]} == {"travel-2025.md"}
+    assert (nowhere["status"], nowhere["citations"]) == ("no_evidence", [])
+
+
+async def test_an_answer_about_a_phrase_cites_no_neighbour_of_its_chunk(newcomer: Caller) -> None:
+    filler = "The pump needs oil and the pump needs care in every season of the year. " * 30
+    text = f"# Pump\n\nPrime the pump gently before use.\n\n{filler}\n\nPrime the pump again after a year.\n"
+    await newcomer.put("pump.md", json={"text": text})
+
+    hits = (await newcomer.search('"prime the pump gently"', top_k=100))["hits"]
+    answer = await newcomer.query('When do I "prime the pump gently"?')
+
+    assert answer["status"] == "answered"
+    spans = [(hit["start"], hit["end"]) for hit in hits]
+    assert all(any(s <= c["start"] < c["end"] <= e for s, e in spans) for c in answer["citations"])
+
+
 @pytest.mark.parametrize(
     "question",
     ["How long does a refund take?", "What does HLY-4031 mean?", "How much does the Größe XL parcel box hold?",

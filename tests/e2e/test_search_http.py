@@ -116,6 +116,24 @@ async def test_a_filter_narrows_the_search(acme: Caller, filters: dict[str, Any]
     assert set(await acme.found("refund pump box", filters=filters, top_k=100)) == names
 
 
+async def test_a_quoted_phrase_narrows_both_legs(acme: Caller) -> None:
+    found = await acme.search('cost of "processing fees"', top_k=100, explain=True)
+
+    assert [hit["external_id"] for hit in found["hits"]] == ["guides/refunds.md"]
+    assert "Processing fees" in found["hits"][0]["text"]
+    assert all(hit["ranks"]["dense"] and hit["ranks"]["lexical"] for hit in found["hits"])
+    assert (found["complete"], found["timings_ms"]["phrases"] > 0) == (True, True)
+    assert await acme.found('"processing refund"', top_k=100) == []
+    assert len(await acme.found('processing fees"', top_k=100)) > 1
+
+
+@pytest.mark.parametrize("question", ["???", '"???"', '""', '"', "'; --", "\\", "the of and"])
+async def test_a_question_without_words_is_served(acme: Caller, question: str) -> None:
+    hits = (await acme.search(question, explain=True))["hits"]
+
+    assert [hit["ranks"]["lexical"] for hit in hits] == [None] * len(hits) != []
+
+
 async def test_a_document_with_groups_is_found_only_by_their_members(acme: Caller, acme_hr: Caller) -> None:
     everyone = await acme.found("salary band B7", top_k=100)
     members = await acme_hr.found("salary band B7", top_k=100)

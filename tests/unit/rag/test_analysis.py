@@ -14,13 +14,16 @@ from rag.analysis import analyse, term_id
     [
         ("ERR_CONN_REFUSED_0x5", ["err_conn_refused_0x5", "err", "conn", "refus"]),
         ("A-4471-B", ["a-4471-b", "4471"]),
-        ("invoice.total_cents", ["invoice.total_cents", "invoic", "total", "cent"]),
-        ("getUserName", ["getusername", "get", "user", "name"]),
+        ("invoice.total_cents", ["invoice.total_cents", "invoic", "total_cents", "total", "cent"]),
+        ("getUserName", ["getusernam", "get", "user", "name"]),
         ("HTTPServer", ["httpserver", "http", "server"]),
         ("C++", ["c++"]),
         ("C#", ["c#"]),
         (".NET", [".net", "net"]),
-        ("v1.2.3", ["v1.2.3"]),
+        ("v1.2.3", ["v1.2.3", "v1"]),
+        ("client.getUser", ["client.getuser", "client", "getus", "get", "user"]),
+        ("Objective-C++", ["objective-c++", "c++", "object"]),
+        ("Büro-Schlüssel", ["buro-schlussel", "buro", "schlussel"]),
         ("ops@halyard.example", ["ops@halyard.example", "op", "halyard", "exampl"]),
     ],
 )
@@ -37,6 +40,11 @@ def test_c_and_its_relatives_are_different_terms() -> None:
     assert len({*analyse("C"), *analyse("C++"), *analyse("C#")}) == 3
 
 
+@pytest.mark.parametrize(("name", "asked"), [("getUserById", "getuserbyid"), ("ReFunds", "refunds")])
+def test_a_name_is_found_however_its_humps_are_written(name: str, asked: str) -> None:
+    assert set(analyse(asked)) <= set(analyse(name))
+
+
 def test_words_are_stemmed_and_repeats_are_kept() -> None:
     assert analyse("Refunds refund refunding") == ["refund", "refund", "refund"]
 
@@ -50,6 +58,16 @@ def test_composed_and_decomposed_accents_give_the_same_terms(text: str) -> None:
 
 def test_accents_are_folded_away() -> None:
     assert analyse("café") == analyse("CAFE") == ["cafe"]
+
+
+@pytest.mark.parametrize(("stroked", "plain"), [("Łódź", "lodz"), ("Smørrebrød", "smorrebrod"), ("Œuvre", "oeuvre")])
+def test_strokes_are_folded_away_like_accents(stroked: str, plain: str) -> None:
+    assert analyse(stroked, "xx") == analyse(plain, "xx") == [plain]
+
+
+@pytest.mark.parametrize("form", ["Diyarbakır", "DİYARBAKIR", "DIYARBAKIR", "diyarbakir"])
+def test_the_turkish_i_is_one_letter_with_and_without_its_dot(form: str) -> None:
+    assert analyse(form, "tr") == analyse("diyarbakır", "tr")
 
 
 def test_sharp_s_and_double_s_are_one_term() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rag.analysis import term_id
-from rag.retrieval.lexical import TIES, accumulate, best, idf, query_terms
+from rag.retrieval.lexical import TIES, WORTH_SAMPLING, accumulate, best, idf, nth_largest, query_terms
 from rag.store.indexes import IndexState
 from rag.store.postings import Block
 
@@ -84,6 +84,44 @@ def test_best_is_a_prefix_of_a_longer_best() -> None:
     short = best(scores, 20).tolist()
 
     assert short == best(scores, 100).tolist()[: len(short)]
+
+
+def full_sort(scores: np.ndarray, limit: int) -> list[int]:
+    """What `best` promises, by sorting everything."""
+    order = [n for n in np.lexsort((np.arange(scores.size), -scores)).tolist() if scores[n] > 0]
+    ties = [n for n in order[limit:] if scores[n] == scores[order[limit - 1]]]
+    return order[:limit] + ties[:TIES]
+
+
+@pytest.mark.parametrize("limit", [1, 50, 640, 2688])
+@pytest.mark.parametrize("distinct", [1, 2, 10, 1000, 10**9])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_best_of_very_many_is_what_a_full_sort_gives(limit: int, distinct: int, in_order: bool) -> None:
+    rng = np.random.default_rng(limit + distinct)
+    size = 6 * WORTH_SAMPLING
+    scores = (rng.integers(1, distinct + 1, size) * (rng.random(size) < 0.7)).astype(np.float32)
+    scores[rng.integers(0, size, limit // 2)] += 1  # a few above the rest
+    scores = np.sort(scores) if in_order else scores
+
+    assert best(scores, limit).tolist() == full_sort(scores, limit)
+
+
+def test_the_nth_largest_is_found_though_the_sample_is_of_the_worst() -> None:
+    stride = 16
+    values = np.random.default_rng(5).random(stride * 4096).astype(np.float32) + 1
+    values[::stride] = 0
+
+    for n in (1, 100, values.size - 1):
+        assert nth_largest(values, n) == np.sort(values)[-n]
+
+
+def test_the_nth_largest_is_found_though_the_sample_is_of_the_best() -> None:
+    stride = 16
+    values = np.random.default_rng(6).random(stride * 4096).astype(np.float32)
+    values[::stride] += 1
+
+    for n in (1, 2000, 5000, 30_000):
+        assert nth_largest(values, n) == np.sort(values)[-n]
 
 
 def test_query_terms_count_repeats_and_read_the_question_in_every_language() -> None:

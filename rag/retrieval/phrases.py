@@ -1,0 +1,92 @@
+"""Quoted phrases: what a question quotes, and the chunks that hold every word of it in that order."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rag.analysis import folded, phrase_terms, term_id, whole_words
+from rag.protocols import Ordinals
+from rag.retrieval.lexical import check_analyser
+from rag.store.engine import Database, TenantTx
+from rag.store.indexes import IndexState, index_state
+from rag.store.search import indexed_texts, posting_blocks, scoped_ords
+from rag.values import Scope, TenantId
+
+# A straight mark after a digit means inches. Typographic marks open and close in the order of any language.
+_QUOTED = re.compile(r"""(?<!\d)["\uff02]([^"\uff02]+)["\uff02]|[“”„‟]([^“”„‟]+)[“”‟]|«([^«»]+)»|»([^«»]+)«""")
+BATCH = 2000  # texts that are read and compared at a time: a megabyte or two
+MOST_READ = 200_000  # texts for one question, about three seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A quoted phrase: as it is quoted, folded, and with whole words at its edges."""
+
+    text: str
+    folded: str
+    edges: re.Pattern[str]
+
+    def stands_in(self, text: str) -> bool:
+        """Whether a folded text has the phrase."""
+        return self.folded in text and self.edges.search(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The chunks that hold the phrases, in which index, and whether every chunk that might was read."""
+
+    ords: Ordinals
+    generation: int
+    complete: bool
+
+
+def phrases(text: str) -> list[Phrase]:
+    """What *text* quotes; marks with no word between them, and a mark without its other, quote nothing."""
+    quoted = [(phrase := "".join(groups), folded(phrase)) for groups in _QUOTED.findall(text)]
+    return [Phrase(phrase, bare, edges) for phrase, bare in quoted if (edges := whole_words(bare))]
+
+
+async def holding(database: Database, tenant_id: TenantId, scope: Scope, wanted: Sequence[Phrase]) -> Holding:
+    """The chunks in scope whose indexed text has every phrase.
+
+    The postings name those that have all the words, and their texts are read. Stop words and lone letters have no
+    postings: for phrases of nothing else every text in scope is read. The newest come first, up to a limit.
+    """
+    async with database.snapshot(tenant_id) as tx:
+        state = await index_state(tx, scope.index)
+        check_analyser(state)
+        words = [terms for phrase in wanted for terms in phrase_terms(phrase.text, state.langs)]
+        if words:
+            candidates = await _with_words(tx, words, state)
+        else:
+            candidates = await scoped_ords(tx, scope, generation=state.generation)
+        newest = np.sort(candidates)[::-1][:MOST_READ]
+        found: list[int] = []
+        for at in range(0, newest.size, BATCH):
+            texts = await indexed_texts(tx, scope, newest[at : at + BATCH], generation=state.generation)
+            found += await asyncio.to_thread(_matching, texts, wanted)
+    return Holding(np.array(sorted(found), np.int32), state.generation, candidates.size <= MOST_READ)
+
+
+async def _with_words(tx: TenantTx, words: Sequence[set[str]], state: IndexState) -> Ordinals:
+    """The ordinals that have a term of each of *words*."""
+    wanted = [{term_id(term) for term in terms} for terms in words]
+    blocks = await posting_blocks(tx, sorted(set().union(*wanted)), generation=state.generation)
+    every = np.ones(state.next_ord, bool)
+    for terms in wanted:
+        some = np.zeros_like(every)
+        for block in blocks:
+            if block.term in terms:
+                some[block.ords] = True
+        every &= some
+    return np.flatnonzero(every).astype(np.int32)
+
+
+def _matching(texts: Sequence[tuple[int, str]], wanted: Sequence[Phrase]) -> list[int]:
+    pairs = ((ord_, folded(text)) for ord_, text in texts)
+    return [ord_ for ord_, text in pairs if all(phrase.stands_in(text) for phrase in wanted)]
