@@ -80,8 +80,7 @@ async def _work(run: Run, found: Iterable[Found], settings: Settings) -> None:
 @asynccontextmanager
 async def _worker(database: Database, tenant: TenantId, settings: Settings) -> AsyncIterator[None]:
     """A worker for the tenant's jobs, as long as the block runs."""
-    embedders = await asyncio.to_thread(open_embedders, settings)
-    async with Sandbox() as sandbox:
+    async with open_embedders(settings) as embedders, Sandbox() as sandbox:
         pipeline = Pipeline(database, embedders, sandbox.parse)
         worker = Worker(database, pipeline, Metrics(), random.Random(), only=tenant)  # noqa: S311 - jitter
         working = asyncio.create_task(worker.run())
