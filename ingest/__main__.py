@@ -22,7 +22,7 @@ from rag.settings import Settings, load_settings
 from rag.store.engine import Database
 from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
-from rag.telemetry import Metrics
+from rag.telemetry import Metrics, configure_logging
 from rag.values import TenantId
 
 FOLDER = "default"  # of a tenant that is fed from one directory
@@ -31,7 +31,9 @@ FOLDER = "default"  # of a tenant that is fed from one directory
 def main(argv: Sequence[str] | None = None) -> int:
     """0 when every document is stored, 1 when one failed."""
     arguments = _parser().parse_args(argv)
-    return asyncio.run(_run(arguments, load_settings()))
+    settings = load_settings()
+    configure_logging(settings.log_level)
+    return asyncio.run(_run(arguments, settings))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -131,11 +131,10 @@ def _worker(_: argparse.Namespace) -> None:
     from rag.inference.opening import open_embedders  # noqa: PLC0415
     from rag.serving import until_terminated  # noqa: PLC0415
     from rag.store.opening import open_store  # noqa: PLC0415
-    from rag.telemetry import Metrics, configure_logging  # noqa: PLC0415
+    from rag.telemetry import Metrics  # noqa: PLC0415
 
     async def work() -> None:
         settings = _settings()
-        configure_logging(settings.log_level)
         async with open_embedders(settings) as embedders, open_store(settings) as database:
             await _work(database, embedders, Metrics())
 
@@ -307,8 +306,11 @@ def _with_store(run: Callable[[Database], Awaitable[None]]) -> None:
 
 def _settings() -> Settings:
     from rag.settings import load_settings  # noqa: PLC0415
+    from rag.telemetry import configure_logging  # noqa: PLC0415
 
-    return load_settings()
+    settings = load_settings()
+    configure_logging(settings.log_level)  # to standard error: what a command prints may be JSON
+    return settings
 
 
 def _names(text: str) -> frozenset[str]:

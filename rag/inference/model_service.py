@@ -21,14 +21,14 @@ from rag.inference.address import Address
 from rag.telemetry import log
 
 CONNECT_TIMEOUT_S = 5.0
-READ_TIMEOUT_S = 60.0  # a batch on a busy CPU takes half of it
+READ_TIMEOUT_S = 120.0  # a batch takes half a minute on a CPU that has another in hand
 CONNECTIONS = 32  # of which documents take a few; the rest is for questions
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5  # at most, and twice as long each time
 LONGEST_PAUSE_S = 20.0  # who is asked to wait longer fails, and the queue comes back to it
 MESSAGE_CHARS = 200  # of what the service says
 
-REFUSED_INPUT = {codes.BAD_REQUEST, codes.REQUEST_ENTITY_TOO_LARGE, codes.UNPROCESSABLE_ENTITY}
+REFUSED_INPUT = {codes.BAD_REQUEST, codes.CONTENT_TOO_LARGE, codes.UNPROCESSABLE_CONTENT}
 REFUSED_KEY = {codes.UNAUTHORIZED, codes.FORBIDDEN}
 PASSING = {codes.REQUEST_TIMEOUT, codes.TOO_MANY_REQUESTS}  # and all from 500 up
 
@@ -90,6 +90,8 @@ class ModelService:
         headers = {"Content-Type": "application/json"}
         try:
             response = await self._http.post(self.address.url + route, content=content, headers=headers)
+        except httpx2.ReadTimeout as exc:  # it may still be at work on this: the same again would only add to that
+            raise UpstreamError(f"{self._where} did not answer in {READ_TIMEOUT_S:.0f} seconds") from exc
         except httpx2.TransportError as exc:
             raise _Passing(f"{self._where} cannot be reached ({type(exc).__name__})") from exc
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:

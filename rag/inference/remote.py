@@ -22,7 +22,7 @@ from rag.values import DIMS, Deadline
 DEFAULT_MAX_TOKENS = 512
 BATCH_TEXTS = 32  # text-embeddings-inference takes no more unless it is told to
 BATCH_CHARS = 16_000  # about 4,000 tokens: seconds of a CPU
-AT_A_TIME = 4  # batches in flight, so that a service with several workers has work for them
+AT_A_TIME = 2  # batches in flight: one is computed while the other travels
 MAX_QUERY_CHARS = 512  # of a pair: a long question may not crowd out the text it is compared with
 NEAREST_TO_CERTAIN = 1e-7  # a probability of 1 has no logit
 
