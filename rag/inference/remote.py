@@ -184,11 +184,10 @@ class RemoteReranker:
                 for n, score in zip(batch, await self._logits(query, [texts[n] for n in batch]), strict=True):
                     scores[n] = score
 
-        if deadline.remaining_s() > 0:
-            found = batches([texts[n] for n in wanted])
-            with suppress(TimeoutError):
-                async with asyncio.timeout(deadline.remaining_s()):
-                    await asyncio.gather(*(fill([wanted[n] for n in batch]) for batch in found))
+        found = batches([texts[n] for n in wanted])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(deadline.remaining_s()):
+                await asyncio.gather(*(fill([wanted[n] for n in batch]) for batch in found))
         return scores
 
     async def _logits(self, query: str, texts: Sequence[str]) -> list[float | None]:

@@ -127,6 +127,7 @@ async def test_the_name_tells_what_stored_vectors_depend_on_and_nothing_else() -
         embeddings([axis(0)] * 3),
         {"data": [{"index": 0, "embedding": axis(0)}] * 2},
         {"data": [{"index": 1, "embedding": axis(0)}, {"index": 2, "embedding": axis(0)}]},
+        {"data": [{"index": n, "embedding": axis(0)} for n in (0, 1, 1)]},
         embeddings([axis(0)[:-1]] * 2),
         embeddings([axis(0), axis(0)[:-1]]),
         embeddings([axis(0), axis(0, math.nan)]),
@@ -135,7 +136,20 @@ async def test_the_name_tells_what_stored_vectors_depend_on_and_nothing_else() -
         {"data": [{"index": 0, "embedding": axis(0)}, {"embedding": axis(0)}]},
         {"object": "list"},
     ],
-    ids=["too few", "too many", "twice", "shifted", "short", "uneven", "nan", "inf", "null", "no index", "none"],
+    ids=[
+        "too few",
+        "too many",
+        "twice",
+        "shifted",
+        "one twice",
+        "short",
+        "uneven",
+        "nan",
+        "inf",
+        "null",
+        "no index",
+        "none",
+    ],
 )
 async def test_vectors_that_make_no_sense_are_the_services_fault(data: Body) -> None:
     with pytest.raises(UpstreamError, match="cannot be used"):
@@ -249,12 +263,11 @@ async def test_the_check_learns_whether_scores_are_logits_or_probabilities(
 
 
 async def test_what_was_said_of_the_scores_comes_before_what_the_check_sees() -> None:
-    async with by_scores(a=0.5).open("RAG_RERANKER", options={"scores": "logits"}) as service:
+    replies = iter([scores([0.9, 0.1]), scores([0.5])])
+
+    async with ModelServer(lambda body: next(replies)).open("RAG_RERANKER", options={"scores": "logits"}) as service:
         reranker = RemoteReranker(service)
-        service_replies = ModelServer(lambda body: scores([0.9, 0.1]))
-        async with service_replies.open("RAG_RERANKER", options={"scores": "logits"}) as probed:
-            told = RemoteReranker(probed)
-            await told.check()
+        await reranker.check()
 
         assert await reranker.score("q", ["a"], LATER) == [0.5]
 
@@ -300,6 +313,15 @@ async def test_texts_that_the_deadline_left_out_have_no_score() -> None:
         found = await RemoteReranker(service).score("q", ["a"] * BATCH_TEXTS + ["slow", "b"], Deadline.after(0.2))
 
     assert found == [2.0] * BATCH_TEXTS + [None, None]
+
+
+async def test_after_the_deadline_nothing_is_sent() -> None:
+    server = by_scores(a=1.0)
+
+    async with server.open("RAG_RERANKER") as service:
+        assert await RemoteReranker(service).score("q", ["a"], Deadline(0.0)) == [None]
+
+    assert server.requests == []
 
 
 async def test_a_long_question_leaves_room_for_the_text() -> None:
