@@ -23,7 +23,7 @@ from rag.settings import Settings, load_settings
 from rag.store.engine import Database
 from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
-from rag.telemetry import Metrics
+from rag.telemetry import Metrics, configure_logging
 from rag.values import TenantId
 
 FOLDER = "default"  # of a tenant that is fed from one directory
@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if wrong := _wrong(arguments):
         parser.error(wrong)
-    return asyncio.run((_sync if arguments.sync else _run)(arguments, load_settings()))
+    settings = load_settings()
+    configure_logging(settings.log_level)
+    return asyncio.run((_sync if arguments.sync else _run)(arguments, settings))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,8 +138,7 @@ async def _work(run: Run, found: Iterable[Found], settings: Settings) -> None:
 @asynccontextmanager
 async def _worker(database: Database, tenant: TenantId, settings: Settings) -> AsyncIterator[None]:
     """A worker for the tenant's jobs, as long as the block runs."""
-    embedders = await asyncio.to_thread(open_embedders, settings)
-    async with Sandbox() as sandbox:
+    async with open_embedders(settings) as embedders, Sandbox() as sandbox:
         pipeline = Pipeline(database, embedders, sandbox.parse)
         worker = Worker(database, pipeline, Metrics(), random.Random(), only=tenant)  # noqa: S311 - jitter
         working = asyncio.create_task(worker.run())

@@ -135,13 +135,11 @@ def _worker(_: argparse.Namespace) -> None:
     from rag.inference.opening import open_embedders  # noqa: PLC0415
     from rag.serving import until_terminated  # noqa: PLC0415
     from rag.store.opening import open_store  # noqa: PLC0415
-    from rag.telemetry import Metrics, configure_logging  # noqa: PLC0415
+    from rag.telemetry import Metrics  # noqa: PLC0415
 
     async def work() -> None:
         settings = _settings()
-        configure_logging(settings.log_level)
-        embedders = await asyncio.to_thread(open_embedders, settings)
-        async with open_store(settings) as database:
+        async with open_embedders(settings) as embedders, open_store(settings) as database:
             await _work(database, embedders, Metrics())
 
     until_terminated(work())
@@ -273,13 +271,20 @@ def _doctor(_: argparse.Namespace) -> None:
     async def run(database: Database) -> None:
         _print(f"ok         {await database.describe()}, row-level security in force")
 
-    from rag.inference.opening import open_embedders, open_reranker  # noqa: PLC0415
-
     settings = _settings()
     kind = "embedded" if settings.database_url is None else "DATABASE_URL"
     _print(f"ok         settings; data in {settings.home.absolute()}, database: {kind}")
-    _print(f"ok         {', '.join(open_embedders(settings))}, {open_reranker(settings).name}")
+    asyncio.run(_check_models(settings))
     _with_store(run)
+
+
+async def _check_models(settings: Settings) -> None:
+    from rag.inference.opening import open_embedders, open_reranker  # noqa: PLC0415
+
+    async with open_embedders(settings) as embedders:
+        _print(f"ok         embedder {', '.join(embedders)}; RAG_EMBEDDER is {settings.embedder}")
+    async with open_reranker(settings) as reranker:
+        _print(f"ok         reranker {reranker.name}; RAG_RERANKER is {settings.reranker}")
 
 
 def _with_services(run: Callable[[Services], Awaitable[None]]) -> None:
@@ -305,8 +310,11 @@ def _with_store(run: Callable[[Database], Awaitable[None]]) -> None:
 
 def _settings() -> Settings:
     from rag.settings import load_settings  # noqa: PLC0415
+    from rag.telemetry import configure_logging  # noqa: PLC0415
 
-    return load_settings()
+    settings = load_settings()
+    configure_logging(settings.log_level)  # to standard error: what a command prints may be JSON
+    return settings
 
 
 def _names(text: str) -> frozenset[str]:

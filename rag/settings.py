@@ -38,8 +38,13 @@ class Settings(BaseSettings):
     pool_timeout_s: Annotated[float, Field(gt=0)] = Field(
         default=5.0, description="wait for a free connection, then 503"
     )
-    embedder: str = Field(default=DEFAULT_MODEL, description="onnx, or a sentence-transformers model of 384 dimensions")
-    reranker: str = Field(default=DEFAULT_MODEL, description="onnx, or a sentence-transformers CrossEncoder")
+    embedder: str = Field(
+        default=DEFAULT_MODEL,
+        description="onnx, a URL, or a sentence-transformers model, of 384 dimensions; several separated by commas",
+    )
+    embedder_key: SecretStr | None = Field(default=None, description="the key of the embedder's URL, or one for each")
+    reranker: str = Field(default=DEFAULT_MODEL, description="onnx, a URL, or a sentence-transformers CrossEncoder")
+    reranker_key: SecretStr | None = Field(default=None, description="the key of the reranker's URL")
     threads: Annotated[int, Field(ge=0, le=256)] = Field(
         default=0, description="inference threads; 0 takes one for each core"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -36,9 +35,11 @@ class Services:
 async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[Services]:
     """Everything a request needs, until the block ends."""
     # the models first: a missing file is said before a database is started
-    embedders = await asyncio.to_thread(open_embedders, settings)
-    reranker = await asyncio.to_thread(open_reranker, settings)
-    async with open_store(settings) as database:
+    async with (
+        open_embedders(settings) as embedders,
+        open_reranker(settings) as reranker,
+        open_store(settings) as database,
+    ):
         retriever = Retriever(
             database,
             dense=DenseLeg(database, embedders, exact_below=settings.exact_below),

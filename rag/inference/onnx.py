@@ -19,6 +19,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from tokenizers import Tokenizer
 
 from rag.errors import ModelMissing
+from rag.inference.tokens import count, open_tokenizer
 from rag.protocols import Vectors
 from rag.values import Deadline
 
@@ -46,7 +47,7 @@ class OnnxEmbedder:
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text, [CLS] and [SEP] included."""
-        return [len(encoding.ids) for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+        return count(self._tokenizer, texts)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """One unit vector for each text; what lies beyond 512 tokens is not read."""
@@ -123,10 +124,7 @@ def _load(folder: Path) -> tuple[InferenceSession, Tokenizer]:
             raise ModelMissing(f"{file} is missing; run `rag models pull`")
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    tokenizer = Tokenizer.from_file(str(vocabulary))
-    tokenizer.no_padding()  # both files carry a fixed padding to 512
-    tokenizer.no_truncation()
-    return InferenceSession(model, options, providers=["CPUExecutionProvider"]), tokenizer
+    return InferenceSession(model, options, providers=["CPUExecutionProvider"]), open_tokenizer(vocabulary)
 
 
 def _cut(ids: list[int], size: int) -> list[int]:

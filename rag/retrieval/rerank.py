@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rag.errors import SetupError, UpstreamError
 from rag.protocols import Reranker
 from rag.retrieval.fusion import rrf
+from rag.telemetry import log
 from rag.values import Chunk, ContentId, Deadline, RerankState
 
 # Steep, since both lists order the same candidates (decision 0004).
@@ -15,8 +17,12 @@ BLEND_K = 5
 async def score(
     model: Reranker, query: str, chunks: Mapping[ContentId, Chunk], *, deadline: Deadline
 ) -> tuple[dict[ContentId, float], RerankState]:
-    """The logits of the chunks that could be scored in time, and how many those are."""
-    scores = await model.score(query, [chunk.indexed for chunk in chunks.values()], deadline)
+    """The logits of the chunks that could be scored in time, and how many those are; a model that fails scores none."""
+    try:
+        scores = await model.score(query, [chunk.indexed for chunk in chunks.values()], deadline)
+    except (UpstreamError, SetupError) as exc:  # the fused order is an answer too
+        log.warning("rerank skipped", code=exc.code, detail=exc.detail)
+        return {}, "skipped"
     logits = {content: s for content, s in zip(chunks, scores, strict=True) if s is not None}
     if not logits:
         return {}, "skipped"

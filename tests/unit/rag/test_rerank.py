@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rag.errors import SetupError, UpstreamError
+from rag.retrieval.rerank import score
+from rag.values import Chunk, ContentId, Deadline
+from tests.fakes import FakeReranker
+
+LATER = Deadline(float("inf"))
+
+
+@pytest.fixture
+def chunks(chunk: Callable[..., Chunk]) -> dict[ContentId, Chunk]:
+    return {content: chunk(n, n + 9) for n, content in enumerate(map(ContentId, "ab"))}
+
+
+@pytest.mark.parametrize("error", [UpstreamError("503"), SetupError("the key is refused")], ids=repr)
+async def test_a_cross_encoder_that_fails_costs_its_order_and_not_the_search(
+    chunks: dict[ContentId, Chunk], error: Exception
+) -> None:
+    assert await score(FakeReranker(error), "q", chunks, deadline=LATER) == ({}, "skipped")
+
+
+async def test_every_chunk_that_was_scored_in_time_has_its_logit(chunks: dict[ContentId, Chunk]) -> None:
+    whole = await score(FakeReranker(logit=lambda query, text: 1.5), "q", chunks, deadline=LATER)
+    part = await score(FakeReranker(logit=lambda query, text: 1.5, limit=1), "q", chunks, deadline=LATER)
+
+    assert whole == ({ContentId("a"): 1.5, ContentId("b"): 1.5}, "full")
+    assert part == ({ContentId("a"): 1.5}, "partial")
