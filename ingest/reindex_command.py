@@ -7,6 +7,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,8 +81,9 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
 
 async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
     started = time.perf_counter()
-    embedders = {} if arguments.drop_old else await asyncio.to_thread(open_embedders, settings)
-    async with open_store(settings) as database:
+    async with AsyncExitStack() as stack:
+        embedders = {} if arguments.drop_old else await stack.enter_async_context(open_embedders(settings))
+        database = await stack.enter_async_context(open_store(settings))
         tenant = await find_tenant(database, arguments.tenant)
         call = _Call(arguments, settings, database, tenant, embedders)
         work = _drop_old if arguments.drop_old else _rollback if arguments.rollback else _build
