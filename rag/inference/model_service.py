@@ -80,8 +80,8 @@ class ModelService:
                 jitter_s = self._chance.uniform(0, FIRST_PAUSE_S * 2 ** (attempt - 1))
                 pause_s = exc.asked_s + jitter_s
                 if attempt == ATTEMPTS or pause_s > LONGEST_PAUSE_S:
-                    raise
-                log.warning("model service asked again", setting=self.address.setting, attempt=attempt, why=exc.detail)
+                    raise UpstreamError(str(exc)) from exc
+                log.warning("model service asked again", setting=self.address.setting, attempt=attempt, why=str(exc))
             await self._chance.sleep(pause_s)
             attempt += 1
 
@@ -100,7 +100,7 @@ class ModelService:
             return response
         raise self._refusal(response)
 
-    def _refusal(self, response: httpx2.Response) -> RagError:
+    def _refusal(self, response: httpx2.Response) -> RagError | _Passing:
         status, setting = response.status_code, self.address.setting
         if status in REFUSED_KEY:  # without its words: some repeat the key
             return SetupError(f"{self._where} refuses the key ({status}); check {self.address.key_setting}")
@@ -141,7 +141,7 @@ async def open_model_service(
         yield ModelService(address, http, chance or Chance())
 
 
-class _Passing(UpstreamError):
+class _Passing(Exception):
     """The service may well do it a moment later; `asked_s` is how long it asks to be left alone."""
 
     def __init__(self, detail: str, *, asked_s: float = 0.0) -> None:
