@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag.analysis import folded, phrase_terms, term_id, whole_words, whole_words_posix
+from rag.errors import InvalidInput
 from rag.protocols import Ordinals
 from rag.retrieval.lexical import check_analyser
 from rag.store.engine import Database, TenantTx
@@ -20,7 +21,8 @@ from rag.values import Scope, TenantId
 # A straight mark after a digit means inches. Typographic marks open and close in the order of any language.
 _QUOTED = re.compile(r"""(?<!\d)["\uff02]([^"\uff02]+)["\uff02]|[“”„‟]([^“”„‟]+)[“”‟]|«([^«»]+)»|»([^«»]+)«""")
 BATCH = 5000  # texts that are read and compared at a time: a few megabytes at most
-MOST_READ = 200_000  # texts for one question, about three seconds
+MOST_PHRASES = 16  # pasted code quotes more; each one costs every candidate a search
+MOST_READ = 200_000  # texts for one question: four seconds of a core when a quarter of them is not ASCII
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,19 @@ class Holding:
 
 
 def phrases(text: str) -> list[Phrase]:
-    """What *text* quotes; marks with no word between them, and a mark without its other, quote nothing."""
-    quoted = [(phrase := "".join(groups), folded(phrase)) for groups in _QUOTED.findall(text)]
-    return [
-        Phrase(phrase, bare, edges, whole_words_posix(bare)) for phrase, bare in quoted if (edges := whole_words(bare))
+    """What *text* quotes; marks with no word between them, and a mark without its other, quote nothing.
+
+    Raises InvalidInput for more phrases than a text should be searched for.
+    """
+    quoted = {folded(phrase): phrase for phrase in map("".join, _QUOTED.findall(text))}
+    found = [
+        Phrase(phrase, bare, edges, whole_words_posix(bare))
+        for bare, phrase in quoted.items()
+        if (edges := whole_words(bare))
     ]
+    if len(found) > MOST_PHRASES:
+        raise InvalidInput(f"query: it quotes {len(found)} phrases, and at most {MOST_PHRASES} can be looked for")
+    return found
 
 
 async def holding(database: Database, tenant_id: TenantId, scope: Scope, wanted: Sequence[Phrase]) -> Holding:
