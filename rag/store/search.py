@@ -11,7 +11,22 @@ import numpy as np
 from pgvector import HalfVector
 from pgvector.sqlalchemy import HALFVEC
 from psycopg.rows import TupleRow
-from sqlalchemy import ARRAY, ColumnElement, Integer, Select, Uuid, and_, bindparam, func, select
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Integer,
+    Select,
+    Text,
+    Uuid,
+    and_,
+    bindparam,
+    case,
+    func,
+    not_,
+    null,
+    or_,
+    select,
+)
 
 from rag.protocols import Ordinals, Vectors
 from rag.store.engine import Compiled, TenantTx
@@ -106,10 +121,16 @@ async def live_in_scope(tx: TenantTx, scope: Scope, ords: Sequence[int], *, gene
     return {int(row[0]): ContentId(row[1]) for row in rows}
 
 
-async def indexed_texts(tx: TenantTx, scope: Scope, ords: Ordinals, *, generation: int) -> list[tuple[int, str]]:
-    """What both legs read of the chunks among *ords* that exist and are in scope, by ordinal."""
-    rows = await _rows(tx, _texts, scope, ords=ords.tolist(), generation=generation)
-    return [(int(ord_), str(text)) for ord_, text in rows]
+async def texts_to_search(
+    tx: TenantTx, scope: Scope, ords: Ordinals, patterns: Sequence[str], *, generation: int
+) -> list[tuple[int, str | None]]:
+    """The chunks among *ords* that exist, are in scope and may match every pattern, by ordinal.
+
+    None stands for a text in ASCII that does, in lower case: the server has seen to it, and nothing is sent. Other
+    texts the caller must look at.
+    """
+    values = {"ords": ords.tolist(), "patterns": list(patterns), "generation": generation}
+    return [(int(ord_), text) for ord_, text in await _rows(tx, _texts, scope, **values)]
 
 
 async def load_chunks(
@@ -208,8 +229,12 @@ def _live(condition: ColumnElement[bool]) -> Select[Any]:
 
 
 def _texts(condition: ColumnElement[bool]) -> Select[Any]:
-    query = select(_C.ord, _C.indexed).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_THIS_INDEX, _THESE_ORDS, condition)
+    ascii_only = func.octet_length(_C.indexed) == func.char_length(_C.indexed)
+    lowered = func.lower(_C.indexed.collate("C"))  # byte by byte, several times as fast
+    matches = lowered.op("~", is_comparison=True)(func.all(bindparam("patterns", type_=ARRAY(Text))))
+    text = case((ascii_only, null()), else_=_C.indexed)
+    query = select(_C.ord, text).join_from(chunks, documents, _OF_DOCUMENT)
+    return query.where(_THIS_INDEX, _THESE_ORDS, condition, or_(not_(ascii_only), matches))
 
 
 def _load(condition: ColumnElement[bool]) -> Select[Any]:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.analysis import analyse, folded, phrase_terms
-from rag.retrieval.phrases import phrases
+from rag.errors import InvalidInput
+from rag.retrieval.phrases import MOST_PHRASES, phrases
 
 PIECES = [
     *(
@@ -79,6 +80,18 @@ def stands(phrase: str, text: str) -> bool:
 )  # fmt: skip
 def test_a_phrase_stands_between_double_quotation_marks(text: str, found: list[str]) -> None:
     assert quoted(text) == found
+
+
+def test_a_phrase_that_is_quoted_twice_counts_once() -> None:
+    assert quoted('"annual leave" and “ANNUAL leave”') == ["ANNUAL leave"]
+
+
+def test_no_text_is_searched_for_very_many_phrases() -> None:
+    few, many = (" ".join(f'"word{n}"' for n in range(number)) for number in (MOST_PHRASES, MOST_PHRASES + 1))
+
+    assert len(phrases(few)) == MOST_PHRASES
+    with pytest.raises(InvalidInput, match="quotes 17 phrases"):
+        phrases(many)
 
 
 @pytest.mark.parametrize(
