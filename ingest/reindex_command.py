@@ -66,7 +66,7 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         "--suite",
         type=Path,
         metavar="FILE",
-        help="ask both indexes the tenant's golden questions; no switch to a worse",
+        help="ask both indexes the tenant's golden questions; no switch to a worse index",
     )
     build.add_argument("--force", action="store_true", help="switch to it even when the suite finds it worse")
     instead = parser.add_argument_group("instead of building").add_mutually_exclusive_group()

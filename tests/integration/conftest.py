@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import rag.store.generations as generations
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.store.engine import Database
@@ -56,3 +57,11 @@ def run(start: Start) -> Run:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     return finish
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reindexing reads two documents at a time, and dropping goes in small steps."""
+    monkeypatch.setattr(generations, "BATCH_DOCUMENTS", 2)
+    monkeypatch.setattr(generations, "DROPPED_DOCUMENTS", 2)
+    monkeypatch.setattr(generations, "DROPPED_BLOCKS", 3)

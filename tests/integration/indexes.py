@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import numpy as np
+import psycopg
 
 from ingest.pipeline import CHUNKER, Pipeline, Source
 from ingest.reindex import Reindex
@@ -17,9 +18,18 @@ from rag.store.engine import Database
 from rag.store.generations import Index, Indexes, indexes_of, open_next
 from rag.values import Recipe, TenantId
 from tests.fakes import FakeEmbedder, FakeReranker, parse_directly
+from tests.integration.corpus import question
 from tests.integration.reading import Legs
 
 Hook = Callable[[], Awaitable[None]]
+
+HANDBOOK = {
+    "refunds.md": "# Refunds\n\nA zebra refund takes five days.",
+    "parcels.md": "# Parcels\n\nA zebra parcel goes by train.",
+    "fees.md": "# Fees\n\nA zebra fee is kept.",
+    "boats.md": "# Boats\n\nA zebra boat is slow.",
+}
+LONG = "# Long\n\n" + " ".join(f"Sentence {n} tells of a zebra that walks." for n in range(30))
 
 
 class OtherEmbedder(FakeEmbedder):
@@ -106,3 +116,15 @@ def retriever_of(database: Database, legs: Legs | None = None) -> Retriever:
     legs = legs or legs_of(database)
     ranking = Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=1.0)
     return Retriever(database, dense=legs.dense, lexical=legs.lexical, reranker=FakeReranker(), ranking=ranking)
+
+
+def rows(owner: psycopg.Connection, tenant: TenantId, table: str) -> dict[int, int]:
+    """The rows of a table by index."""
+    joined = "chunks JOIN embeddings USING (tenant_id, ord)" if table == "embeddings" else table
+    query = f"SELECT generation, count(*) FROM {joined} WHERE tenant_id = %s GROUP BY 1 ORDER BY 1"  # type: ignore[misc]
+    return dict(owner.execute(query, (tenant,)).fetchall())
+
+
+async def ids(database: Database, tenant: TenantId, query: str = "zebra") -> list[str]:
+    found = await retriever_of(database).retrieve(tenant, question(query, top_k=100))
+    return sorted({hit.chunk.external_id for hit in found.hits})
