@@ -78,6 +78,13 @@ class Cut:
     contents: Sequence[ContentId]
     terms: Sequence[Sequence[str]]
 
+    @classmethod
+    def of(cls, source: Source, parsed: Parsed, drafts: Sequence[Draft]) -> Cut:
+        """The document in these chunks."""
+        contents = [content_id(draft.indexed) for draft in drafts]
+        terms = [analyse(draft.indexed, parsed.facets.lang) for draft in drafts]
+        return cls(source, parsed.facets, parsed, drafts, contents, terms)
+
     def texts(self) -> Iterator[tuple[ContentId, str]]:
         """What each chunk says, by its id."""
         return zip(self.contents, (draft.indexed for draft in self.drafts), strict=True)
@@ -240,10 +247,7 @@ def cut(source: Source, parsed: Parsed, embedder: Embedder) -> Cut:
     check_facets(asdict(facets))
     parsed = replace(parsed, facets=facets)
     limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
-    drafts = split(parsed, count_tokens=embedder.count_tokens, limits=limits)
-    contents = [content_id(draft.indexed) for draft in drafts]
-    terms = [analyse(draft.indexed, facets.lang) for draft in drafts]
-    return Cut(source, facets, parsed, drafts, contents, terms)
+    return Cut.of(source, parsed, split(parsed, count_tokens=embedder.count_tokens, limits=limits))
 
 
 def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:

@@ -12,7 +12,7 @@ from ingest.embedding import Embedded, embed
 from ingest.pipeline import CHUNKER, Cut, Source, cut, prepared
 from ingest.run import patiently
 from rag.analysis import ANALYSER
-from rag.errors import IndexMismatch
+from rag.errors import Conflict, IndexMismatch
 from rag.protocols import Embedder
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database
@@ -149,5 +149,9 @@ class Reindex:
 
 
 def _cut_anew(document: MissingDocument, embedder: Embedder) -> Cut:
-    parsed = Parsed(document.text, inflated(document.blocks), document.facets)
-    return cut(Source(document.external_id, b""), parsed, embedder)
+    source = Source(document.external_id, b"")
+    if document.blocks is None:
+        if any(n > embedder.max_tokens for n in embedder.count_tokens([draft.indexed for draft in document.drafts])):
+            raise Conflict(f"{document.external_id} was cut for an embedder that reads more at once; ingest it again")
+        return Cut.of(source, Parsed(document.text, (), document.facets), document.drafts)
+    return cut(source, Parsed(document.text, inflated(document.blocks), document.facets), embedder)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from psycopg.rows import TupleRow
 
 from rag.errors import Conflict
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import index_state, lock, open_index
-from rag.values import DocumentId, Facets, Recipe, TenantId
+from rag.values import DocumentId, Draft, Facets, Recipe, TenantId
 
 BATCH_DOCUMENTS = 64  # read, embedded and written together: few posting blocks, little to repeat
 BATCH_BYTES = 512 * 1024  # of text
@@ -41,14 +42,18 @@ class Indexes:
 
 @dataclass(frozen=True, slots=True)
 class MissingDocument:
-    """A stored version of a document that an index lacks, with all it takes to cut it anew."""
+    """A stored version of a document that an index lacks, with all it takes to cut it anew.
+
+    Stored before there were blocks, it comes with its chunks, where an index of the same chunker has them.
+    """
 
     document_id: DocumentId
     external_id: str
     fingerprint: bytes
     text: str
-    blocks: bytes
+    blocks: bytes | None
     facets: Facets
+    drafts: tuple[Draft, ...] = ()
 
 
 async def indexes_of(tx: TenantTx) -> Indexes:
@@ -99,7 +104,10 @@ async def missing_documents(tx: TenantTx, generation: int, *, after: DocumentId 
     rows = await tx.fetch(
         "missing_documents", generation=generation, after=after, most=BATCH_DOCUMENTS, most_bytes=BATCH_BYTES
     )
-    return [_missing(row) for row in rows]
+    documents = [_missing(row) for row in rows]
+    return [
+        document if document.blocks is not None else await _as_cut(tx, document, generation) for document in documents
+    ]
 
 
 async def switch(tx: TenantTx, generation: int) -> bool:
@@ -149,4 +157,15 @@ def _missing(row: TupleRow) -> MissingDocument:
     document, external_id, fingerprint, text, blocks, *facets = row
     title, doc_type, source, lang, tags, metadata, acl, *valid = facets
     stated = Facets(title, doc_type, source, lang, tuple(tags), metadata, tuple(acl), *valid)
-    return MissingDocument(DocumentId(document), external_id, bytes(fingerprint), text, bytes(blocks), stated)
+    stored = None if blocks is None else bytes(blocks)
+    return MissingDocument(DocumentId(document), external_id, bytes(fingerprint), text, stored, stated)
+
+
+async def _as_cut(tx: TenantTx, document: MissingDocument, generation: int) -> MissingDocument:
+    rows = await tx.fetch("cut_before", document_id=document.document_id, generation=generation)
+    return replace(document, drafts=tuple(_draft(*row) for row in rows))
+
+
+def _draft(*row: Any) -> Draft:
+    position, start, end, section_start, section_end, breadcrumb, *rest = row
+    return Draft(position, start, end, section_start, section_end, tuple(breadcrumb), *rest)

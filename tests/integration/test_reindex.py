@@ -38,6 +38,8 @@ from tests.integration.indexes import (
 from tests.integration.reading import delete, document
 from tests.integration.uploads import job_of, make_due, upload
 
+WITHOUT_BLOCKS = "UPDATE documents SET blocks = NULL WHERE tenant_id = %s AND external_id IN ('boats.md', 'fees.md')"
+
 
 async def test_the_old_index_answers_until_the_switch_and_the_new_one_after_it(
     database: Database, tenant: TenantId, owner: psycopg.Connection
@@ -168,17 +170,39 @@ async def test_documents_without_blocks_are_named_and_nothing_is_switched(
     database: Database, tenant: TenantId, owner: psycopg.Connection
 ) -> None:
     await ingest(database, tenant, HANDBOOK)
-    unknown = "UPDATE documents SET blocks = NULL WHERE tenant_id = %s AND external_id IN ('boats.md', 'fees.md')"
-    owner.execute(unknown, (tenant,))
+    owner.execute(WITHOUT_BLOCKS, (tenant,))
+    owner.execute("UPDATE indexes SET chunker = 'older' WHERE tenant_id = %s", (tenant,))
 
     with pytest.raises(Conflict, match=r"schema 0002.*: boats.md, fees.md\. Nothing was switched\. Ingest them again"):
         await reindex(database, tenant, OtherEmbedder())
 
     assert (await current(database, tenant)).generation == 1
-    again = {name: HANDBOOK[name] + " Again." for name in ("boats.md", "fees.md")}
-    await ingest(database, tenant, again)
+
+
+async def test_documents_without_blocks_keep_their_chunks_when_the_chunker_is_the_same(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    chunks = "SELECT chunk_id, position, breadcrumb, indexed FROM chunks WHERE tenant_id = %s ORDER BY 1"
+    before = owner.execute(chunks, (tenant,)).fetchall()
+    owner.execute(WITHOUT_BLOCKS, (tenant,))
+
     await reindex(database, tenant, OtherEmbedder())
-    assert await ids(database, tenant) == sorted(HANDBOOK)
+
+    assert (await current(database, tenant)).generation == 2
+    assert owner.execute(chunks.replace("%s", "%s AND generation = 2"), (tenant,)).fetchall() == before
+
+
+async def test_chunks_that_the_new_embedder_cannot_read_whole_are_not_cut_short(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, {"boats.md": LONG})
+    owner.execute(WITHOUT_BLOCKS, (tenant,))
+
+    with pytest.raises(Conflict, match=r"boats\.md was cut for an embedder that reads more"):
+        await reindex(database, tenant, OtherEmbedder())
+
+    assert (await current(database, tenant)).generation == 1
 
 
 async def test_chunks_that_the_new_embedder_refuses_are_found_by_words_and_counted(

@@ -10,10 +10,27 @@ SELECT t.generation, i.generation, i.embedder, i.analyser, i.chunker
 SELECT count(*) FROM documents WHERE tenant_id = %(tenant_id)s AND NOT %(generation)s = ANY(generations);
 
 -- name: without_blocks
--- The documents that an index lacks and that cannot be cut anew.
+-- The documents that an index lacks and that cannot be cut anew: without blocks, and cut another way before.
 SELECT DISTINCT external_id FROM documents
  WHERE tenant_id = %(tenant_id)s AND NOT %(generation)s = ANY(generations) AND blocks IS NULL
+   AND NOT EXISTS (SELECT 1
+                     FROM indexes old JOIN indexes new ON new.tenant_id = old.tenant_id AND new.chunker = old.chunker
+                    WHERE old.tenant_id = %(tenant_id)s AND old.generation = ANY(generations)
+                      AND new.generation = %(generation)s)
  ORDER BY external_id;
+
+-- name: cut_before
+-- The chunks of a document as an index of the same chunker has them, in the order of Draft's fields.
+SELECT c.position, c.char_start, c.char_end, c.section_start, c.section_end, c.breadcrumb, c.kind, c.text, c.indexed
+  FROM chunks c
+ WHERE c.tenant_id = %(tenant_id)s AND c.document_id = %(document_id)s
+   AND c.generation = (SELECT max(old.generation)
+                         FROM documents d
+                         JOIN indexes old ON old.tenant_id = d.tenant_id AND old.generation = ANY(d.generations)
+                         JOIN indexes new ON new.tenant_id = old.tenant_id AND new.chunker = old.chunker
+                        WHERE d.tenant_id = %(tenant_id)s AND d.document_id = %(document_id)s
+                          AND new.generation = %(generation)s)
+ ORDER BY c.position;
 
 -- name: missing_documents
 -- The next documents that an index lacks, as many as fit a batch, at least one.
