@@ -8,6 +8,7 @@ import pytest
 import rag.store.generations as generations
 from ingest.reindex import Reindex
 from rag.errors import Conflict, IndexMismatch
+from rag.protocols import Ordinals
 from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.store.generations import drop_index
@@ -152,16 +153,16 @@ async def test_a_switch_between_the_two_legs_asks_both_again(database: Database,
     await building.catch_up()
     legs, asked = legs_of(database), asyncio.Event()
 
-    async def dense(of: TenantId, what: Question, depth: int) -> LegResult:
-        result = await legs.dense(of, what, depth)
+    async def dense(of: TenantId, what: Question, depth: int, *, within: Ordinals | None = None) -> LegResult:
+        result = await legs.dense(of, what, depth, within=within)
         asked.set()
         return result
 
-    async def lexical(of: TenantId, what: Question, depth: int) -> LegResult:
+    async def lexical(of: TenantId, what: Question, depth: int, *, within: Ordinals | None = None) -> LegResult:
         await asked.wait()
         if (await current(database, of)).generation == 1:
             await building.switch()
-        return await legs.lexical(of, what, depth)
+        return await legs.lexical(of, what, depth, within=within)
 
     between = await places(database, tenant, retriever_of(database, legs=Legs(dense, lexical)))
 
