@@ -8,9 +8,12 @@ import pytest
 from psycopg import sql
 from psycopg.rows import TupleRow
 
+from rag.analysis import term_id
+from rag.errors import IndexMismatch
 from rag.retrieval.lexical import LexicalLeg
 from rag.store.indexes import index_state
 from rag.store.migration import downgrade, upgrade
+from rag.store.search import posting_blocks
 from rag.store.tenancy import create_tenant
 from rag.values import Recipe
 from tests.conftest import open_service_database
@@ -51,7 +54,9 @@ async def test_what_was_stored_before_there_were_indexes_is_the_first_of_them(
     async with open_service_database(url) as database:
         async with database.tenant(one) as tx:
             assert (await index_state(tx)).recipe == DEFAULTS
-        assert len((await LexicalLeg(database)(one, question("parcels"), 50)).ranked) == 1
+            assert [b.ords.tolist() for b in await posting_blocks(tx, [term_id("parcel")], generation=1)] == [[0]]
+        with pytest.raises(IndexMismatch, match="run `rag reindex`"):  # its terms are those of an earlier analyser
+            await LexicalLeg(database)(one, question("parcels"), 50)
 
 
 def rows(url: str) -> list[list[TupleRow]]:
