@@ -9,6 +9,7 @@ from psycopg import sql
 from rag.errors import Conflict, NotFound, StoreError
 from rag.store.engine import Connection, Database, open_database
 from rag.store.jobs import Upload, enqueue
+from rag.store.neighbours import graph_if_large
 from rag.store.schema import metadata
 from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
 from rag.values import TenantId, tenant_id
@@ -41,6 +42,7 @@ async def fill(database: Database, tenant: TenantId) -> None:
     await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset())
     async with database.tenant(tenant) as tx:
         await enqueue(tx, Upload("other.md", "text/markdown", {}, b"# Other"))
+    await graph_if_large(database, tenant, above=0)
 
 
 async def become(connection: Connection, tenant: TenantId) -> None:
