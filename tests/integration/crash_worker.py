@@ -18,11 +18,15 @@ from rag.store.engine import open_database
 from rag.telemetry import Metrics, configure_logging
 from tests.fakes import FakeEmbedder, embedders
 
+READY = "ready\n"
+
 
 async def work(url: str, lease_s: float, delay_s: float) -> None:
     while True:
         try:
             async with open_database(url, size=4, timeout_s=5.0) as database, Sandbox() as sandbox:
+                sys.stdout.write(READY)
+                sys.stdout.flush()
                 pipeline = Pipeline(database, embedders(FakeEmbedder(delay_s=delay_s)), sandbox.parse)
                 await Worker(database, pipeline, Metrics(), random.Random(), lease_s=lease_s).run()
         except StoreUnavailable:  # it was started while the database was down

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from rag.store.embedded import EmbeddedPostgres
 from tests.conftest import REPOSITORY
 
 LEASE_S = 3.0  # several times what a busy machine keeps a worker waiting
-EMBEDDING_S = 0.15
+EMBEDDING_S = 0.05
 
 
 class Machine:
@@ -35,15 +36,14 @@ class Machine:
     def start_worker(self) -> None:
         command = [sys.executable, "-m", "tests.integration.crash_worker", self.server.url]
         with self.log.open("ab") as log:
-            self._workers.append(
-                subprocess.Popen(
-                    [*command, str(LEASE_S), str(EMBEDDING_S)],
-                    cwd=REPOSITORY,
-                    env=self._environment,
-                    stdout=log,
-                    stderr=log,
-                )
+            worker = subprocess.Popen(
+                [*command, str(LEASE_S), str(EMBEDDING_S)],
+                cwd=REPOSITORY,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
+        self._workers.append(worker)
 
     def kill(self, what: str) -> None:
         """Kill -9 of one `worker`, of one `backend`, or of all of `postgres`; `stall` stops a worker past its lease."""
@@ -67,20 +67,28 @@ class Machine:
     def remove(self) -> None:
         """End all of it, whatever state it is in."""
         for worker in self._workers:
-            worker.kill()
-            worker.wait()
+            _end(worker)
         for pid in (*self._backends(), self._postmaster()):
             _kill(pid)
         self.server.stop()
 
     def _kill_worker(self) -> None:
-        worker = self._workers.pop(self._rng.randrange(len(self._workers)))
-        worker.kill()
-        worker.wait()
+        worker = self._ready_worker()
+        self._workers.remove(worker)
+        _end(worker)
         self.start_worker()
 
+    def _ready_worker(self) -> subprocess.Popen[bytes]:
+        """One that has begun to work: killing others proves nothing."""
+        stalled = [worker for _, worker in self._stalled]
+        while True:
+            for worker in self._rng.sample(self._workers, len(self._workers)):
+                assert worker.stdout is not None
+                if worker not in stalled and select.select([worker.stdout], [], [], 0.05)[0]:
+                    return worker  # what it wrote is left there, so that it stays ready
+
     def _kill_stall(self) -> None:
-        worker = self._rng.choice(self._workers)
+        worker = self._ready_worker()
         worker.send_signal(signal.SIGSTOP)
         self._stalled.append((time.monotonic() + 1.3 * LEASE_S, worker))
 
@@ -104,6 +112,11 @@ class Machine:
         rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
         parent = str(self._postmaster())
         return [int(row[0]) for row in rows if row[1] == parent and title in row[-1]]
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    with worker:  # closes its pipe
+        worker.kill()
 
 
 def _kill(pid: int) -> None:

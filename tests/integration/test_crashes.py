@@ -36,7 +36,7 @@ from tests.integration.uploads import worker_of
 DOCUMENTS = 200
 WORKERS = 2
 KILLS = ["worker"] * 11 + ["postgres"] * 6 + ["backend"] * 3 + ["stall"] * 2
-PAUSE_S = (0.2, 1.4)  # before each kill
+PAUSE_S = 0.3  # at most, between a job's begin and the kill
 DRAIN_S = 45.0
 WORDS = (
     *("zebra", "walrus", "parcel", "refund", "train", "boiler", "invoice"),
@@ -88,7 +88,7 @@ class Corpus:
 
 def text_of(rng: random.Random, name: str) -> bytes:
     """A document of a few chunks, some of which other documents have too."""
-    sections = [f"# Part {n}\n\n" + " ".join(rng.choices(WORDS, k=120)) for n in range(rng.randrange(1, 5))]
+    sections = [f"# Part {n}\n\n" + " ".join(rng.choices(WORDS, k=120)) for n in range(rng.randrange(3, 9))]
     shared = "# Imprint\n\n" + f"All rights of the {rng.choice(WORDS)} company are reserved. " * 8
     return "\n\n".join([f"# {name} {rng.random()}", *sections, shared]).encode()
 
@@ -155,7 +155,7 @@ async def test_kills_of_workers_and_of_the_database_at_any_moment_lose_nothing_a
 async def _under_kills(
     machine: Machine, database: Database, tenant: TenantId, corpus: Corpus, kills: list[str], rng: random.Random
 ) -> None:
-    waves = corpus.waves(len(kills))
+    waves = corpus.waves(len(kills) - 4)
     for _ in range(WORKERS):
         machine.start_worker()
     for n, kill in enumerate(kills):
@@ -163,7 +163,8 @@ async def _under_kills(
         await put(database, tenant, wave)
         for name in corpus.deleted & {name for name, _ in wave}:
             await delete(database, tenant, name)
-        await asyncio.sleep(rng.uniform(*PAUSE_S))
+        await _a_job_begins(machine.server.url)
+        await asyncio.sleep(rng.uniform(0, PAUSE_S))
         await asyncio.to_thread(machine.kill, kill)
     give_up = time.monotonic() + DRAIN_S
     while await open_jobs(database, tenant):
@@ -172,20 +173,35 @@ async def _under_kills(
         await asyncio.sleep(0.2)
 
 
+async def _a_job_begins(url: str) -> None:
+    """Return when a job has begun after this was called, or none is left that could."""
+    since: object = None
+    left = True
+    while left:
+        with suppress(psycopg.OperationalError), psycopg.connect(url, autocommit=True) as owner:
+            [(now, latest, left)] = owner.execute(
+                "SELECT clock_timestamp(), max(stage_at), count(*) > 0 FROM jobs WHERE state IN ('queued', 'running')"
+            ).fetchall()
+            since = since or now
+            if latest and latest > since:
+                return
+        await asyncio.sleep(0.02)
+
+
 def _check_jobs(owner: psycopg.Connection, tenant: TenantId, corpus: Corpus) -> None:
     """Each document's last job ended as its last upload must end, and the queue is empty."""
     last = {
-        name: (state, code)
-        for name, state, code in owner.execute(
-            "SELECT DISTINCT ON (external_id) external_id, state, error_code FROM jobs WHERE tenant_id = %s"
-            " ORDER BY external_id, created_at DESC",
+        name: ended
+        for name, *ended in owner.execute(
+            "SELECT DISTINCT ON (external_id) external_id, state, error_code, error_detail FROM jobs"
+            " WHERE tenant_id = %s ORDER BY external_id, created_at DESC",
             (tenant,),
         )
     }
     assert owner.execute("SELECT * FROM job_queue").fetchall() == []
-    assert {name for name, ended in last.items() if ended == ("failed", "invalid_input")} == corpus.bad
-    assert {name for name, ended in last.items() if ended == ("done", None)} >= corpus.final.keys()
-    assert {ended for ended, _ in last.values()} <= {"done", "failed", "cancelled"}
+    assert {name: last[name] for name in corpus.final if last[name][0] != "done"} == {}
+    assert {name for name, ended in last.items() if ended[:2] == ["failed", "invalid_input"]} == corpus.bad
+    assert {ended[0] for ended in last.values()} <= {"done", "failed", "cancelled"}
     assert owner.execute("SELECT DISTINCT error_code FROM jobs WHERE state = 'failed'").fetchall() == [
         ("invalid_input",)
     ]

@@ -56,7 +56,7 @@ SELECT job_id FROM jobs WHERE tenant_id = %(tenant_id)s AND document_id = %(docu
 -- name: claim_jobs
 -- The tenant and ids of jobs whose turn it is, leased to the caller, and how often they have been claimed: those of one
 -- tenant that were never tried, as many as fit a batch, or one alone that was tried before, so that it takes no other
--- down. -- unscoped: every tenant's queue
+-- down. Should their worker die, they come after all that waits by now. -- unscoped: every tenant's queue
 WITH head AS (
        SELECT tenant_id, job_id, tries FROM job_queue
         WHERE run_at <= now() AND (leased_until IS NULL OR leased_until < now())
@@ -77,7 +77,7 @@ WITH head AS (
        SELECT tenant_id, job_id
          FROM (SELECT *, sum(size_bytes) OVER (ORDER BY run_at, job_id) AS upto FROM rest) sized
         WHERE upto <= %(most_bytes)s)
-UPDATE job_queue q SET leased_until = now() + make_interval(secs => %(lease_s)s), tries = q.tries + 1
+UPDATE job_queue q SET leased_until = now() + make_interval(secs => %(lease_s)s), tries = q.tries + 1, run_at = now()
   FROM batch WHERE q.tenant_id = batch.tenant_id AND q.job_id = batch.job_id
 RETURNING q.tenant_id, q.job_id, q.tries;
 
