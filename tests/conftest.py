@@ -21,6 +21,7 @@ from rag.store.embedded import EmbeddedPostgres
 from rag.store.engine import Database, open_database
 from rag.store.migration import migrate, self_test
 from rag.store.tenancy import create_tenant
+from rag.telemetry import configure_logging
 from rag.values import TenantId
 
 TEMPLATE = "rag_template"
@@ -29,6 +30,12 @@ THREADS = os.cpu_count() or 1
 REPOSITORY = Path(__file__).parents[1]
 
 MakeTenant = Callable[..., Awaitable[TenantId]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_log() -> None:
+    """Log events as the service writes them: drawing a traceback with its locals takes seconds."""
+    configure_logging("info")
 
 
 @pytest.fixture(scope="session")

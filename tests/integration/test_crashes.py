@@ -36,6 +36,7 @@ from tests.integration.uploads import worker_of
 DOCUMENTS = 200
 WORKERS = 2
 KILLS = ["worker"] * 11 + ["postgres"] * 6 + ["backend"] * 3 + ["stall"] * 2
+WAVES = 17  # the last kills find less and less to do
 PAUSE_S = 0.3  # at most, between a job's begin and the kill
 DRAIN_S = 45.0
 WORDS = (
@@ -77,13 +78,11 @@ class Corpus:
         first += [(name, text_of(rng, name)) for name in twice]
         first += [(name, b"a\0b") for name in self.bad] + [(name, text_of(rng, name)) for name in self.deleted]
         rng.shuffle(first)
-        again = [(name, self.final[name]) for name in twice]
-        self.uploads = first + again
-
-    def waves(self, count: int) -> list[list[tuple[str, bytes]]]:
-        """The uploads in order, in *count* parts, in none of which a document comes twice."""
-        size = -(-len(self.uploads) // count)
-        return [self.uploads[at : at + size] for at in range(0, len(self.uploads), size)]
+        size = -(-len(first) // WAVES)
+        self.waves = [first[at : at + size] for at in range(0, len(first), size)] + [[]]
+        for n, wave in enumerate(self.waves[:-1]):  # the second upload comes while the first waits, runs or was written
+            self.waves[n + 1] += [(name, self.final[name]) for name, _ in wave if name in twice]
+            twice = [name for name in twice if name not in {name for name, _ in wave}]
 
 
 def text_of(rng: random.Random, name: str) -> bytes:
@@ -155,11 +154,10 @@ async def test_kills_of_workers_and_of_the_database_at_any_moment_lose_nothing_a
 async def _under_kills(
     machine: Machine, database: Database, tenant: TenantId, corpus: Corpus, kills: list[str], rng: random.Random
 ) -> None:
-    waves = corpus.waves(len(kills) - 4)
     for _ in range(WORKERS):
         machine.start_worker()
     for n, kill in enumerate(kills):
-        wave = waves[n] if n < len(waves) else []
+        wave = corpus.waves[n] if n < len(corpus.waves) else []
         await put(database, tenant, wave)
         for name in corpus.deleted & {name for name, _ in wave}:
             await delete(database, tenant, name)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from ingest.pipeline import Pipeline
+from ingest.watch import JobWatch
 from ingest.worker import MAX_ATTEMPTS, MAX_TRIES, Worker
 from rag.errors import StoreUnavailable, UpstreamError
 from rag.store.engine import Database
@@ -17,7 +18,7 @@ from rag.telemetry import Metrics
 from rag.values import JobId, TenantId
 from tests.fakes import FakeEmbedder, embedders, parse_directly
 from tests.integration.embedding import GatedEmbedder, PickyEmbedder, until
-from tests.integration.uploads import document, end_leases, job_of, make_due, queued, upload, worker_of
+from tests.integration.uploads import cancel, document, end_leases, job_of, make_due, queued, upload, worker_of
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +131,27 @@ async def test_a_worker_that_lost_its_jobs_to_another_changes_nothing_any_more(
 
     assert (seen, ended) == (set(), False)
     assert owner.execute("SELECT j, q FROM jobs j JOIN job_queue q USING (job_id)").fetchall() == before
+
+
+async def test_what_is_cancelled_after_the_last_look_is_not_written(
+    database: Database, tenant: TenantId, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def see_nothing(_: JobWatch) -> None:
+        pass
+
+    monkeypatch.setattr(JobWatch, "_look", see_nothing)
+    job_id, other = [await upload(database, tenant, name=name) for name in ("cancelled", "other")]
+    embedder = GatedEmbedder()
+    running = asyncio.create_task(worker_of(database, embedder).run_one())
+    await until(embedder.reached.is_set)
+
+    await cancel(database, tenant, job_id)
+    embedder.gate.release()
+    await running
+
+    assert await states(database, tenant, [job_id, other]) == ["cancelled", "done"]
+    assert await document(database, tenant, "cancelled") is None
+    assert await document(database, tenant, "other") is not None
 
 
 async def test_a_lost_database_is_no_attempt_and_the_job_says_why_it_waits(
