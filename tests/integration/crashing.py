@@ -8,8 +8,8 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from rag.store.embedded import EmbeddedPostgres
 from tests.conftest import REPOSITORY
 
 LEASE_S = 3.0  # several times what a busy machine keeps a worker waiting
-EMBEDDING_S = 0.05
+EMBEDDING_S = 0.03
 
 
 class Machine:
@@ -25,13 +25,12 @@ class Machine:
 
     def __init__(self, home: Path, log: Path, environment: dict[str, str], rng: random.Random) -> None:
         self.server = EmbeddedPostgres(home)
-        self.killed: Counter[str] = Counter()
         self.log = log
         self._home = home
         self._environment = environment
         self._rng = rng
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._stalled: list[tuple[float, subprocess.Popen[bytes]]] = []
+        self._stalled: list[threading.Timer] = []
 
     def start_worker(self) -> None:
         command = [sys.executable, "-m", "tests.integration.crash_worker", self.server.url]
@@ -47,25 +46,19 @@ class Machine:
 
     def kill(self, what: str) -> None:
         """Kill -9 of one `worker`, of one `backend`, or of all of `postgres`; `stall` stops a worker past its lease."""
-        self.wake(time.monotonic())
         getattr(self, f"_kill_{what}")()
-        self.killed[what] += 1
-
-    def wake(self, until: float) -> None:
-        """Let those stalled workers go on whose leases have ended by *until*."""
-        for due, worker in [one for one in self._stalled if one[0] <= until]:
-            self._stalled.remove((due, worker))
-            worker.send_signal(signal.SIGCONT)
 
     def stop_workers(self) -> list[int]:
         """What the workers ended with, once asked to end."""
-        self.wake(float("inf"))
+        self._wake_all()
         for worker in self._workers:
+            assert _is_ready(worker, 30)
             worker.terminate()
         return [worker.wait(20) for worker in self._workers]
 
     def remove(self) -> None:
         """End all of it, whatever state it is in."""
+        self._wake_all()
         for worker in self._workers:
             _end(worker)
         for pid in (*self._backends(), self._postmaster()):
@@ -80,17 +73,21 @@ class Machine:
 
     def _ready_worker(self) -> subprocess.Popen[bytes]:
         """One that has begun to work: killing others proves nothing."""
-        stalled = [worker for _, worker in self._stalled]
         while True:
             for worker in self._rng.sample(self._workers, len(self._workers)):
-                assert worker.stdout is not None
-                if worker not in stalled and select.select([worker.stdout], [], [], 0.05)[0]:
-                    return worker  # what it wrote is left there, so that it stays ready
+                if _is_ready(worker, 0.05):
+                    return worker
 
     def _kill_stall(self) -> None:
         worker = self._ready_worker()
         worker.send_signal(signal.SIGSTOP)
-        self._stalled.append((time.monotonic() + 1.3 * LEASE_S, worker))
+        timer = threading.Timer(1.3 * LEASE_S, worker.send_signal, (signal.SIGCONT,))
+        timer.start()
+        self._stalled.append(timer)
+
+    def _wake_all(self) -> None:
+        for timer in self._stalled:
+            timer.join()
 
     def _kill_postgres(self) -> None:
         for pid in (self._postmaster(), *self._backends()):
@@ -112,6 +109,11 @@ class Machine:
         rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
         parent = str(self._postmaster())
         return [int(row[0]) for row in rows if row[1] == parent and title in row[-1]]
+
+
+def _is_ready(worker: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    assert worker.stdout is not None
+    return bool(select.select([worker.stdout], [], [], timeout_s)[0])  # what it wrote is left there: it stays ready
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:

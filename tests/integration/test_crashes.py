@@ -35,7 +35,7 @@ from tests.integration.uploads import worker_of
 
 DOCUMENTS = 200
 WORKERS = 2
-KILLS = ["worker"] * 11 + ["postgres"] * 6 + ["backend"] * 3 + ["stall"] * 2
+KILLS = ["worker"] * 13 + ["postgres"] * 4 + ["backend"] * 3 + ["stall"] * 2
 WAVES = 17  # the last kills find less and less to do
 PAUSE_S = 0.3  # at most, between a job's begin and the kill
 DRAIN_S = 45.0
@@ -87,7 +87,7 @@ class Corpus:
 
 def text_of(rng: random.Random, name: str) -> bytes:
     """A document of a few chunks, some of which other documents have too."""
-    sections = [f"# Part {n}\n\n" + " ".join(rng.choices(WORDS, k=120)) for n in range(rng.randrange(3, 9))]
+    sections = [f"# Part {n}\n\n" + " ".join(rng.choices(WORDS, k=120)) for n in range(rng.randrange(2, 6))]
     shared = "# Imprint\n\n" + f"All rights of the {rng.choice(WORDS)} company are reserved. " * 8
     return "\n\n".join([f"# {name} {rng.random()}", *sections, shared]).encode()
 
@@ -161,12 +161,12 @@ async def _under_kills(
         await put(database, tenant, wave)
         for name in corpus.deleted & {name for name, _ in wave}:
             await delete(database, tenant, name)
-        await _a_job_begins(machine.server.url)
+        async with asyncio.timeout(DRAIN_S):
+            await _a_job_begins(machine.server.url)
         await asyncio.sleep(rng.uniform(0, PAUSE_S))
         await asyncio.to_thread(machine.kill, kill)
     give_up = time.monotonic() + DRAIN_S
     while await open_jobs(database, tenant):
-        machine.wake(time.monotonic())
         assert time.monotonic() < give_up, machine.log.read_text()[-3000:]
         await asyncio.sleep(0.2)
 
