@@ -97,12 +97,13 @@ class BareSearch:
 @contextmanager
 def bare_search(tenant: TenantId, folder: Path, url: str, settings: Mapping[str, str]) -> Iterator[BareSearch]:
     """The bare parts over the tenant's rows in the database at *url*, with *settings* for the dense statement."""
-    with _plain(tenant, url, settings) as dense, _plain(tenant, url, {}) as postings:
+    with plain_connection(tenant, url, settings) as dense, plain_connection(tenant, url, {}) as postings:
         yield BareSearch(folder, dense, postings)
 
 
 @contextmanager
-def _plain(tenant: TenantId, url: str, settings: Mapping[str, str]) -> Iterator[psycopg.Connection]:
+def plain_connection(tenant: TenantId, url: str, settings: Mapping[str, str]) -> Iterator[psycopg.Connection]:
+    """A connection of the driver's own, in the service's role, with the tenant and *settings* set for good."""
     with psycopg.connect(url, autocommit=True) as connection:
         register_vector(connection)
         for name, value in {**PLANS, **settings, "role": APP_ROLE, "app.tenant_id": str(tenant)}.items():

@@ -94,6 +94,10 @@ class Server:
 
     url: str
 
+    def url_of(self, name: str) -> str:
+        """The address of one of its databases."""
+        return self.url.replace("/postgres?", f"/{name}?")
+
     @asynccontextmanager
     async def new(self, name: str) -> AsyncIterator[Store]:
         """A new database, gone afterwards."""
@@ -107,7 +111,7 @@ class Server:
     @asynccontextmanager
     async def open(self, name: str = "postgres") -> AsyncIterator[Store]:
         """A database that is there, brought to the schema of this code."""
-        url = self.url.replace("/postgres?", f"/{name}?")
+        url = self.url_of(name)
         migrate(url)
         async with (
             open_database(url, size=POOL_SIZE, timeout_s=60) as database,

@@ -128,12 +128,12 @@ def run(arguments: argparse.Namespace) -> Result:
 def figures(cells: Sequence[Cell]) -> dict[str, object]:
     """What the cells come to."""
     recalls = [cell.recall for cell in cells if cell.recall is not None]
+    least = min((recall for cell in cells for recall in cell.recalls), default=None)
     return {
-        "min_recall": round(min(recalls), 4),
+        "min_recall": round(min(recalls), 4) if recalls else None,
         "rows_complete": all(cell.complete for cell in cells),
         "lexical_exact": all(cell.exact for cell in cells),
-        "min_query_recall": round(min(recall for cell in cells for recall in cell.recalls), 4),
-        "mean_recall": round(float(np.mean(recalls)), 4),
+        "min_query_recall": least,
         "cells": len(cells),
         "questions": sum(len(cell.dense) for cell in cells),
         "incomplete": sum(not found.complete for cell in cells for found in cell.dense),
