@@ -25,7 +25,7 @@ from rag.store.schema import APP_ROLE
 from rag.values import Question, TenantId
 
 ALONE = Way(threads=1, intra_op=1, batch=1)
-PLANS = {"plan_cache_mode": "force_custom_plan"}  # as the service's connections
+PLANS = {"plan_cache_mode": "force_custom_plan", "random_page_cost": "1.1"}  # as the service's connections
 
 
 @dataclass(frozen=True, slots=True)
