@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +42,8 @@ ALONE = Way(CORES, 1, 1)
 WAYS = tuple(dict.fromkeys((ALONE, Way(1, CORES, 1), Way(CORES, 1, 8), Way(1, CORES, 8), Way(1, CORES, 32))))
 
 
-def texts_a_second(folder: Path, texts: Sequence[str], way: Way) -> float:
-    """The rate at which the model in *folder* embeds *texts*, the longest first, tokenising included."""
+def model(folder: Path, way: Way) -> Callable[[Sequence[str]], None]:
+    """What embeds one batch with the model in *folder*, tokenising included."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()  # the file carries a padding to 512
     tokenizer.enable_truncation(MAX_TOKENS)
@@ -57,6 +57,12 @@ def texts_a_second(folder: Path, texts: Sequence[str], way: Way) -> float:
         mask = np.array([encoding.attention_mask for encoding in encodings], dtype=np.int64)
         session.run(None, {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})
 
+    return embed
+
+
+def texts_a_second(folder: Path, texts: Sequence[str], way: Way) -> float:
+    """The rate at which the model in *folder* embeds *texts*, the longest first."""
+    embed = model(folder, way)
     ordered = sorted(texts, key=len, reverse=True)
     embed(ordered[:1])  # the first run allocates
     started = time.perf_counter()

@@ -43,6 +43,7 @@ class Vocabulary:
             word + suffixes[rank % len(suffixes)] if rank > COMMON and rank % 3 == 0 else word
             for rank, word in enumerate(words)
         ]
+        self._suffixes = suffixes
         self._cumulated = list(accumulate((rank + ZIPF_SHIFT) ** -ZIPF_EXPONENT for rank in range(1, len(words) + 1)))
 
     @classmethod
@@ -52,6 +53,11 @@ class Vocabulary:
         ordered = [piece for piece in sorted(pieces, key=pieces.__getitem__) if piece.isascii()]
         suffixes = [p[2:] for p in ordered if p.startswith("##") and p[2:].isalpha() and len(p) >= MIN_SUFFIX + 2]
         return cls([piece for piece in ordered if piece.isalpha() and len(piece) > 1], suffixes[:SUFFIXES])
+
+    def words(self) -> Iterator[str]:
+        """Every word, the most frequent first, and then all with one ending, and another, far beyond any list."""
+        yield from self._words
+        yield from (word + suffix for suffix in self._suffixes for word in self._words)
 
     def draw(self, rng: random.Random, number: int) -> list[str]:
         """So many words, some of them numbers and codes."""

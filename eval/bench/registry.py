@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eval.bench import ingest
+from eval.bench import filter as filter_
+from eval.bench import ingest, scale, search
 from eval.bench.result import Result
 
 
@@ -20,5 +21,8 @@ class Benchmark:
 
 
 BENCHMARKS = {
+    "filter": Benchmark("recall, completeness and time of both legs under filters", filter_.add_options, filter_.run),
     "ingest": Benchmark("chunks a second beside the bare model, and memory", ingest.add_options, ingest.run),
+    "search": Benchmark("a search over HTTP beside its bare parts", search.add_options, search.run),
+    "scale": Benchmark("both legs in large tenants, and in small ones among many", scale.add_options, scale.run),
 }

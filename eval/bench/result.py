@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A benchmark's figures by name, the ones it is run for first."""
+    """A benchmark's figures by name, the ones it is run for first; `details` are for people only."""
 
     benchmark: str
     figures: Mapping[str, object]
+    details: str = ""
 
     def as_table(self) -> str:
-        """A line for each figure."""
+        """The details, then a line for each figure."""
         width = max(map(len, self.figures))
-        return "".join(f"{name:{width}}  {_shown(value)}\n" for name, value in self.figures.items())
+        return self.details + "".join(f"{name:{width}}  {_shown(value)}\n" for name, value in self.figures.items())
 
     def as_json(self) -> str:
         """All figures in one line."""
         return json.dumps({"benchmark": self.benchmark, **self.figures}) + "\n"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Rows in columns as wide as they need, right-aligned, below their names, with an empty line after them."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    aligned = ("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join(aligned) + "\n\n"
 
 
 def count(text: str) -> int:
@@ -36,4 +45,6 @@ def _shown(value: object) -> str:
         return "; ".join(f"{name}: {_shown(part)}" for name, part in value.items())
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}"

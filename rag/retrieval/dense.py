@@ -11,6 +11,7 @@ from rag.store.indexes import IndexState, index_state
 from rag.store.search import count_matching, nearest_among, nearest_exact, nearest_indexed, partition_rows
 from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
+COUNTED = 1000  # scopes whose count is remembered
 DEEPER = 4  # times as many rows when copies of one text filled the places
 
 
@@ -25,6 +26,7 @@ class DenseLeg:
         self._database = database
         self._embedders = embedders
         self._exact_below = exact_below
+        self._counts = _Counts()
 
     async def __call__(
         self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
@@ -41,7 +43,7 @@ class DenseLeg:
                 maker = state.recipe.embedder if state.recipe else name
                 if maker == name:
                     search = _Search(tx, question.scope, vector, state=state, within=within)
-                    found = await search.nearest(depth, exact_below=self._exact_below)
+                    found = await search.nearest(depth, exact_below=self._exact_below, counts=self._counts)
                     pairs = [(content, 1 - distance) for content, distance in found]
                     return LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
             name = self._known(maker)
@@ -53,6 +55,24 @@ class DenseLeg:
                 " name it in RAG_EMBEDDER, or run `rag reindex`"
             )
         return name
+
+
+class _Counts:
+    """About how many chunks match: counted once for a scope, a day, and a version of the tenant's index.
+
+    A document may become valid during the day. Only the way of searching depends on the number, never what is found.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+
+    async def matching(self, tx: TenantTx, scope: Scope, state: IndexState) -> int:
+        key = (tx.tenant_id, state.index_version, scope.groups, scope.filter, scope.as_of.date())
+        if key not in self._known:
+            self._known[key] = await count_matching(tx, scope)
+            if len(self._known) > COUNTED:
+                del self._known[next(iter(self._known))]
+        return self._known[key]
 
 
 class _Search:
@@ -67,17 +87,16 @@ class _Search:
         self._state = state
         self._within = within
 
-    async def nearest(self, depth: int, *, exact_below: int) -> list[tuple[ContentId, float]]:
+    async def nearest(self, depth: int, *, exact_below: int, counts: _Counts) -> list[tuple[ContentId, float]]:
         """The *depth* nearest that say different things."""
-        matching = None
+        by_graph = False
         if self._within is None and self._state.graphed and self._state.alive > exact_below:
-            matching = await count_matching(self._tx, self._scope)
+            matching = await counts.matching(self._tx, self._scope, self._state)
             # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
-            if matching <= exact_below or 2 * matching <= await partition_rows(self._tx):
-                matching = None
+            by_graph = matching > exact_below and 2 * matching > await partition_rows(self._tx)
         limit = depth
         while True:
-            found = await self._rows(limit, matching)
+            found = await self._rows(limit, by_graph=by_graph)
             distinct: dict[ContentId, float] = {}
             for content, distance in found:
                 distinct.setdefault(content, distance)
@@ -85,12 +104,12 @@ class _Search:
                 return list(distinct.items())[:depth]
             limit *= DEEPER
 
-    async def _rows(self, limit: int, matching: int | None) -> list[tuple[ContentId, float]]:
+    async def _rows(self, limit: int, *, by_graph: bool) -> list[tuple[ContentId, float]]:
         asked = {"generation": self._state.generation, "limit": limit}
         if self._within is not None:
             return await nearest_among(self._tx, self._scope, self._vector, self._within, **asked)
-        if matching is not None:
+        if by_graph:
             found = await nearest_indexed(self._tx, self._scope, self._vector, **asked)
-            if len(found) == min(limit, matching):
+            if len(found) == limit:
                 return found
         return await nearest_exact(self._tx, self._scope, self._vector, **asked)

@@ -47,8 +47,7 @@ class Retriever:
         fused = self._fuse(dense, lexical)
         generation = dense.generation
         with clock.running("load"):
-            async with self._database.tenant(tenant_id) as tx:
-                chunks = await load_chunks(tx, question.scope, list(fused), generation=generation)
+            chunks = await self._load(tenant_id, question, list(fused), generation=generation)
         fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
             logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
@@ -92,6 +91,18 @@ class Retriever:
     def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ContentId, float]:
         rankings = [[ranked.content for ranked in leg.ranked] for leg in (dense, lexical)]
         return dict(rrf(rankings, weights=[1, 1]))
+
+    async def _load(
+        self, tenant_id: TenantId, question: Question, contents: list[ContentId], *, generation: int
+    ) -> dict[ContentId, Chunk]:
+        """The chunks of *contents* that are still there, as many of the first as the question takes."""
+        async with self._database.tenant(tenant_id) as tx:
+            if not question.rerank:
+                first = contents[: question.top_k]
+                chunks = await load_chunks(tx, question.scope, first, generation=generation)
+                if len(chunks) == len(first):
+                    return chunks
+            return await load_chunks(tx, question.scope, contents, generation=generation)
 
     async def _rerank(
         self, question: Question, chunks: Mapping[ContentId, Chunk]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,9 +22,13 @@ from rag.values import TenantId
 
 CONNECT_TIMEOUT_S = 5  # a server that accepts and says nothing
 LOCK_TIMEOUT = "30s"  # for another writer of the same tenant; then the caller hears of it
-# in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement
-_SET_ROLE = "SELECT set_config('role', %s, true)"
-_SET_TENANT = "SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true)"
+# in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement; in
+# one message with its beginning, since a search waits for two dozen messages
+_IN_ROLE = sql.SQL("BEGIN; SELECT set_config('role', {}, true)")
+_OF_TENANT = sql.SQL("{}; SELECT set_config('role', {}, true), set_config('app.tenant_id', {}, true)")
+_WRITING = sql.SQL("BEGIN")
+_SETTING = sql.SQL("set_config(%s, %s, true)")
+_SNAPSHOT = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 Connection = psycopg.AsyncConnection[TupleRow]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
 
@@ -81,8 +86,9 @@ class TenantTx:
 
     async def tune(self, **settings: str) -> None:
         """Set run-time parameters, dots written as two underscores, until the transaction ends."""
-        for name, value in settings.items():
-            await self._connection.execute("SELECT set_config(%s, %s, true)", (name.replace("__", "."), value))
+        calls = sql.SQL(", ").join([_SETTING] * len(settings))
+        pairs = [part for name, value in settings.items() for part in (name.replace("__", "."), value)]
+        await self._connection.execute(sql.SQL("SELECT {}").format(calls), pairs)
 
     def _with(self, parameters: Mapping[str, object]) -> dict[str, object]:
         return {**parameters, "tenant_id": self.tenant_id}
@@ -111,23 +117,19 @@ class Database:
     @asynccontextmanager
     async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """A transaction under row-level security for one tenant."""
-        async with self._transaction() as connection:
-            await connection.execute(_SET_TENANT, (APP_ROLE, str(tenant_id)))
+        async with self._transaction(_of_tenant(tenant_id, _WRITING)) as connection:
             yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager
     async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """As `tenant`, read only, and every statement sees the same moment: counters fit the rows they count."""
-        async with self._transaction() as connection:
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            await connection.execute(_SET_TENANT, (APP_ROLE, str(tenant_id)))
+        async with self._transaction(_of_tenant(tenant_id, _SNAPSHOT)) as connection:
             yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerTx]:
         """A transaction in the role that may see which tenants have work waiting."""
-        async with self._transaction() as connection:
-            await connection.execute(_SET_ROLE, (WORKER_ROLE,))
+        async with self._transaction(_IN_ROLE.format(WORKER_ROLE)) as connection:
             yield WorkerTx(connection)
 
     async def describe(self) -> str:
@@ -143,15 +145,19 @@ class Database:
     @asynccontextmanager
     async def bare(self) -> AsyncIterator[Connection]:
         """A transaction with no tenant set, for the start-up probe."""
-        async with self._transaction() as connection:
-            await connection.execute(_SET_ROLE, (APP_ROLE,))
+        async with self._transaction(_IN_ROLE.format(APP_ROLE)) as connection:
             yield connection
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Connection]:
+    async def _transaction(self, begin: sql.Composed) -> AsyncIterator[Connection]:
         with translated():
-            async with self._pool.connection() as connection, connection.transaction():
+            async with self._pool.connection() as connection:  # which commits, or rolls back, what is begun here
+                await connection.execute(begin, prepare=False)  # several statements cannot be prepared
                 yield connection
+
+
+def _of_tenant(tenant_id: TenantId, begin: sql.SQL) -> sql.Composed:
+    return _OF_TENANT.format(begin, APP_ROLE, str(tenant_id))
 
 
 @contextmanager
@@ -180,7 +186,7 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
         timeout=timeout_s,
         open=False,
         configure=_configure,
-        check=AsyncConnectionPool.check_connection,  # a restarted server leaves dead ones behind
+        check=_check,
         kwargs={
             "autocommit": True,
             "connect_timeout": CONNECT_TIMEOUT_S,
@@ -198,7 +204,22 @@ async def _configure(connection: Connection) -> None:
     await register_vector_async(connection)
     # a plan made for any tenant does not use the tenant's own index
     await connection.execute("SET plan_cache_mode = force_custom_plan")
+    # what is searched is in memory or on an SSD: by the default of 4, for disks with heads, all of a tenant's chunks are
+    # read where a filter lets a hundred pass
+    await connection.execute("SET random_page_cost = 1.1")
     await connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
+
+
+async def _check(connection: Connection) -> None:
+    """Return only if the connection is alive: a restarted server leaves dead ones behind.
+
+    Nobody waits for an answer from one whose server has said nothing, not even good-bye.
+    """
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        heard = bool(selector.select(0))
+    if heard:
+        await AsyncConnectionPool.check_connection(connection)
 
 
 def _first_line(exc: BaseException) -> str:

@@ -83,7 +83,8 @@ async def nearest_indexed(
         enable_sort="off",
     )
     rows = await _rows(tx, _indexed, scope, vector=HalfVector(vector), generation=generation, limit=limit)
-    await tx.tune(enable_seqscan="on", enable_sort="on")
+    if len(rows) < limit:  # whoever compares all rows after this needs a plan of another kind
+        await tx.tune(enable_seqscan="on", enable_sort="on")
     return sorted(_pairs(rows), key=lambda pair: (pair[1], pair[0]))
 
 
