@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eval.bench import ingest
+from eval.bench import ingest, lexical, load, rerank
 from eval.bench.result import Result
 
 
@@ -21,4 +21,7 @@ class Benchmark:
 
 BENCHMARKS = {
     "ingest": Benchmark("chunks a second beside the bare model, and memory", ingest.add_options, ingest.run),
+    "lexical": Benchmark("questions a second of BM25, beside other engines", lexical.add_options, lexical.run),
+    "load": Benchmark("latency and errors with many clients at once", load.add_options, load.run),
+    "rerank": Benchmark("the cross-encoder beside its float32 weights in torch", rerank.add_options, rerank.run),
 }
