@@ -12,7 +12,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,28 @@ from numpy.typing import NDArray
 HEADS = 12  # of every MiniLM-L12-H384; no weight's shape tells
 LAYER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
 QUANTISED, SCALE, ZERO = "_quantized", "_scale", "_zero_point"
-MATMUL_SUFFIX = re.compile(r"/(?:Gemm_)?MatMul_quant$")
+PRODUCT = re.compile(r"/(?:Gemm_)?MatMul_quant$")
+OURS = ("bert.", "classifier.")
 
 Weights = dict[str, NDArray[np.float32]]
 
 
-def float_weights(model: Any) -> Weights:
-    """The float32 weights of a quantised BERT in an ONNX model, by their names in torch."""
-    from onnx import numpy_helper  # noqa: PLC0415 - an extra
+def float_weights(stored: Mapping[str, NDArray[Any]], products: Iterable[tuple[str, str]]) -> Weights:
+    """The float32 weights of a quantised BERT by their names in torch.
 
-    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    found = {name: array.astype(np.float32) for name, array in stored.items() if name.startswith(("bert.", "classif"))}
-    found = {name: array for name, array in found.items() if not name.endswith((QUANTISED, SCALE, ZERO))}
+    *stored* are the numbers of the ONNX file; *products* are the names of its integer products and of their matrices.
+    """
+    found = {
+        name: np.asarray(array, np.float32)
+        for name, array in stored.items()
+        if name.startswith(OURS) and not name.endswith((QUANTISED, SCALE, ZERO))
+    }
     for name in stored:
         if name.startswith("bert.embeddings.") and name.endswith(QUANTISED):
             found[name.removesuffix(QUANTISED)] = dequantised(stored, name.removesuffix(QUANTISED))
-    for node in model.graph.node:
-        if node.op_type == "MatMulInteger":  # named after its module; torch keeps the matrix the other way round
-            module = MATMUL_SUFFIX.sub("", node.name).strip("/").replace("/", ".")
-            weight = dequantised(stored, node.input[1].removesuffix(QUANTISED))
-            found[f"{module}.weight"] = np.ascontiguousarray(weight.T)
+    for product, matrix in products:  # named after its module; torch keeps the matrix the other way round
+        module = PRODUCT.sub("", product).strip("/").replace("/", ".")
+        found[f"{module}.weight"] = np.ascontiguousarray(dequantised(stored, matrix.removesuffix(QUANTISED)).T)
     return found
 
 
@@ -74,9 +76,13 @@ def config(weights: Weights) -> dict[str, object]:
 def write_model(source: Path, folder: Path) -> None:
     """Put the model of *source* into *folder* as transformers reads it."""
     import onnx  # noqa: PLC0415 - an extra
+    from onnx import numpy_helper  # noqa: PLC0415
     from safetensors.numpy import save_file  # noqa: PLC0415 - comes with sentence-transformers
 
-    weights = float_weights(onnx.load(source / "model.onnx"))
+    graph = onnx.load(source / "model.onnx").graph
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    products = [(node.name, node.input[1]) for node in graph.node if node.op_type == "MatMulInteger"]
+    weights = float_weights(stored, products)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config(weights)), "utf-8")
     tokenizer = json.loads((source / "tokenizer.json").read_bytes())
