@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -103,7 +103,7 @@ class RemoteEmbedder:
             async with self._room:
                 vectors[batch] = await self._vectors([texts[n] for n in batch], "document")
 
-        await asyncio.gather(*map(fill, batches(texts)))
+        await _together(map(fill, batches(texts)))
         return vectors
 
     async def embed_query(self, text: str) -> Vectors:
@@ -177,6 +177,8 @@ class RemoteReranker:
     async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
         """One logit for each text in order; None for a blank or refused text, and for those the deadline left out."""
         scores: list[float | None] = [None] * len(texts)
+        if deadline.remaining_s() <= 0:
+            return scores  # a request would be under way before the timeout is noticed
         wanted = [n for n, text in enumerate(texts) if text.strip()]
 
         async def fill(batch: Sequence[int]) -> None:
@@ -187,7 +189,7 @@ class RemoteReranker:
         found = batches([texts[n] for n in wanted])
         with suppress(TimeoutError):
             async with asyncio.timeout(deadline.remaining_s()):
-                await asyncio.gather(*(fill([wanted[n] for n in batch]) for batch in found))
+                await _together(fill([wanted[n] for n in batch]) for batch in found)
         return scores
 
     async def _logits(self, query: str, texts: Sequence[str]) -> list[float | None]:
@@ -230,6 +232,19 @@ def batches(texts: Sequence[str]) -> Iterator[list[int]]:
         chars += len(text)
     if batch:
         yield batch
+
+
+async def _together(works: Iterable[Coroutine[object, object, None]]) -> None:
+    """Return when all are done; the first error ends the others and is raised by itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except ExceptionGroup as failed:
+        first = failed.exceptions[0]
+    else:
+        return
+    raise first  # out here, so that its own cause stays and the group is no part of it
 
 
 def _in_order(service: ModelService, rows: Sequence[RowT], wanted: int) -> list[RowT]:
