@@ -22,6 +22,7 @@ from rag.protocols import Embedder
 from rag.settings import Settings, load_settings
 from rag.store.engine import Database
 from rag.store.generations import Index, Indexes, drop_index, indexes_of, open_next
+from rag.store.indexes import check_embedder
 from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
 from rag.values import Recipe, TenantId
@@ -102,7 +103,7 @@ async def _build(call: _Call) -> Outcome:
         return Outcome("unchanged", indexes.current, note=f"nothing to do, {indexes.current} is current; --anyway")
     if arguments.suite:
         groups_asked(arguments.suite, arguments.tenant)  # hours of building are not for a wrong file
-        _known(call, indexes.current)
+        check_embedder(indexes.current.recipe.embedder, call.embedders, index=indexes.current)
     if arguments.restart:
         for index in indexes.above:
             await drop_index(call.database, call.tenant, index.generation)
@@ -142,7 +143,8 @@ async def _rollback(call: _Call) -> Outcome:
         raise IndexMismatch(
             f"{target} cannot be asked by this release, whose analyser is {ANALYSER}; start the old one"
         )
-    embedder = _known(call, target)
+    check_embedder(target.recipe.embedder, call.embedders, index=target)
+    embedder = call.embedders[target.recipe.embedder]
     with bar() as show:
         building = Reindex(call.database, call.tenant, target, embedder=embedder, show=show)
         await building.switch()
@@ -161,15 +163,3 @@ async def _drop_old(call: _Call) -> Outcome:
     for index in old:
         await drop_index(call.database, call.tenant, index.generation)
     return Outcome("dropped", indexes.current, Progress(), note=f"dropped {', '.join(map(str, old))}")
-
-
-def _known(call: _Call, index: Index) -> Embedder:
-    """The embedder that made the index.
-
-    Raises IndexMismatch when it is not among those of RAG_EMBEDDER.
-    """
-    name = index.recipe.embedder
-    if name not in call.embedders:
-        raise IndexMismatch(f"{index} needs its embedder, and here is only {', '.join(call.embedders)};"
-                            " name both in RAG_EMBEDDER, separated by a comma")  # fmt: skip
-    return call.embedders[name]
