@@ -72,14 +72,17 @@ class Reindex:
 
     async def tidy(self) -> None:
         """Merge the many small posting blocks that the building has left, and put a large index into the graph."""
-        async with self._database.tenant(self._tenant_id) as tx:
-            await compact_if_due(tx, self._index.generation)
-        await graph_if_large(self._database, self._tenant_id, self._index.generation)
+        await patiently(self._compact)
+        await patiently(partial(graph_if_large, self._database, self._tenant_id, self._index.generation))
 
     async def switch(self) -> None:
         """Return when questions go to the index, which then had every document."""
         while not await patiently(self._try_to_switch):
             await self.catch_up()
+
+    async def _compact(self) -> None:
+        async with self._database.tenant(self._tenant_id) as tx:
+            await compact_if_due(tx, self._index.generation)
 
     async def _look(self) -> bool:
         async with self._database.tenant(self._tenant_id) as tx:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -276,6 +277,29 @@ async def test_many_small_writes_are_merged_before_the_switch(
         merged = await index_state(tx, 2)
     assert (fragmented.writes, fragmented.posted) == (20, 20)
     assert (merged.writes, merged.posted, merged.dead) == (0, 20, 0)
+
+
+async def test_a_lost_connection_does_not_end_the_merging(
+    database: Database, tenant: TenantId, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generations, "BATCH_DOCUMENTS", 1)
+    await ingest(database, tenant, {f"{n}.md": f"A zebra of number {n}." for n in range(20)})
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+    cut_off = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    )
+
+    with owner.transaction():
+        owner.execute("SELECT 1 FROM tenants WHERE tenant_id = %s FOR UPDATE", (tenant,))
+        merging = asyncio.create_task(building.tidy())
+        async with asyncio.timeout(20):
+            while not owner.execute(cut_off).fetchall():
+                await asyncio.sleep(0.02)
+    await merging
+
+    async with database.tenant(tenant) as tx:
+        assert (await index_state(tx, 2)).writes == 0
 
 
 WORDS = ["zebra", "walrus", "parcel", "refund", "train", "fee", "boat", "river", "market", "ticket", "window", "garden"]
