@@ -80,16 +80,20 @@ class RemoteEmbedder:
         self._room = asyncio.Semaphore(AT_A_TIME)  # of documents only: a question waits for no batch
 
     async def check(self) -> None:
-        """Raises SetupError when the vectors do not fit the index, or the service is not as the settings say."""
-        try:
-            [row] = await self._rows(["ready?"], "query")
-        except InvalidInput as exc:
-            raise SetupError(exc.detail) from exc
-        if len(row) != DIMS:
-            raise SetupError(
-                f"{self._address.setting}: {self._address.model} gives vectors of {len(row)}, the index has {DIMS};"
-                " some models take the option dimensions"
-            )
+        """Raises SetupError when the vectors do not fit the index, or the service is not as the settings say.
+
+        A question and a document are tried, since they may be sent with different prefixes and fields.
+        """
+        for purpose in ("query", "document"):
+            try:
+                [row] = await self._rows(["ready?"], purpose)
+            except InvalidInput as exc:
+                raise SetupError(exc.detail) from exc
+            if len(row) != DIMS:
+                raise SetupError(
+                    f"{self._address.setting}: {self._address.model} gives vectors of {len(row)}, the index has {DIMS};"
+                    " some models take the option dimensions"
+                )
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text with the document's prefix, exact with a tokenizer, else hardly ever too few."""

@@ -240,13 +240,22 @@ async def test_a_tokenizer_that_is_not_there_is_named() -> None:
             RemoteEmbedder(service)
 
 
-async def test_a_fitting_service_passes_the_check() -> None:
+async def test_a_fitting_service_passes_the_check_as_a_question_and_as_a_document() -> None:
     server = ModelServer(by_length)
 
-    async with server.open() as service:
+    async with server.open(options={"query.input_type": "q", "document.input_type": "d"}) as service:
         await RemoteEmbedder(service).check()
 
-    assert len(server.requests) == 1
+    assert [body["input_type"] for body in server.bodies] == ["q", "d"]
+
+
+async def test_a_service_that_refuses_documents_is_a_wrong_setting() -> None:
+    def answer(body: Body) -> object:
+        return httpx2.Response(422, text="unknown field") if "task" in body else by_length(body)
+
+    async with ModelServer(answer).open(options={"document.task": "d"}) as service:
+        with pytest.raises(SetupError, match="unknown field"):
+            await RemoteEmbedder(service).check()
 
 
 @pytest.mark.parametrize(
