@@ -14,14 +14,14 @@ from pathlib import Path
 from ingest.pipeline import CHUNKER
 from ingest.reindex import Progress, Reindex
 from ingest.reindex_report import Outcome, bar, report
-from ingest.reindex_suite import groups_asked, judge
+from ingest.reindex_suite import Judgement, groups_asked, judge
 from rag.analysis import ANALYSER
 from rag.errors import Conflict, IndexMismatch
 from rag.inference.opening import open_embedders
 from rag.protocols import Embedder
 from rag.settings import Settings, load_settings
 from rag.store.engine import Database
-from rag.store.generations import Index, Indexes, drop_index, indexes_of, open_next
+from rag.store.generations import Index, Indexes, drop_index, indexes_of, listed, open_next
 from rag.store.indexes import check_embedder
 from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
@@ -50,7 +50,7 @@ class _Call:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when the tenant's index is as it was asked for, 1 when the suite found the new one worse."""
+    """0 when the tenant's index is as it was asked for, 1 when the new one is worse by the suite or lacks vectors."""
     arguments = _parsed(argv)
     return asyncio.run(_run(arguments, load_settings()))
 
@@ -69,7 +69,9 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="ask both indexes the tenant's golden questions; no switch to a worse index",
     )
-    build.add_argument("--force", action="store_true", help="switch to it even when the suite finds it worse")
+    build.add_argument(
+        "--force", action="store_true", help="switch even when the suite finds it worse or a document got no vector"
+    )
     instead = parser.add_argument_group("instead of building").add_mutually_exclusive_group()
     instead.add_argument("--rollback", action="store_true", help="switch to the index below the current one")
     instead.add_argument("--drop-old", action="store_true", help="drop every index but the current one")
@@ -90,7 +92,7 @@ async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
         work = _drop_old if arguments.drop_old else _rollback if arguments.rollback else _build
         outcome = await work(call)
     report(arguments.tenant, outcome, time.perf_counter() - started, as_json=arguments.json)
-    return int(outcome.state == "worse")
+    return int(outcome.state in ("worse", "unembedded"))
 
 
 async def _build(call: _Call) -> Outcome:
@@ -118,8 +120,10 @@ async def _build(call: _Call) -> Outcome:
 
 
 async def _judged(call: _Call, building: Reindex, following: Index) -> Outcome:
-    """The switch to what was built, unless the suite or the caller is against it."""
+    """The switch to what was built, unless its vectors, the suite or the caller are against it."""
     arguments, judgement = call.arguments, None
+    if not arguments.force and (documents := await building.unembedded()):
+        return _unembedded(building, following, documents)
     if arguments.suite:
         judgement = await judge(
             call.database, call.tenant, tenant=arguments.tenant, suite=arguments.suite, quiet=arguments.json
@@ -129,9 +133,22 @@ async def _judged(call: _Call, building: Reindex, following: Index) -> Outcome:
         return Outcome("worse", following, building.progress, judgement, note)
     if arguments.no_switch:
         return Outcome("built", following, building.progress, judgement, f"{following} is built; not switched")
-    await building.switch()
+    if arguments.force:
+        await building.switch()
+    elif documents := await building.switch_if_embedded():
+        return _unembedded(building, following, documents, judgement)
     note = f"{following} is asked from now on; --rollback goes back, --drop-old frees the room of the one before"
     return Outcome("switched", following, building.progress, judgement, note)
+
+
+def _unembedded(
+    building: Reindex, following: Index, documents: Sequence[str], judgement: Judgement | None = None
+) -> Outcome:
+    note = (
+        f"not switched: the embedder refused every chunk of {len(documents)} documents, {listed(documents)};"
+        f" {following} stays for a look, --restart builds it anew, --force switches to it"
+    )
+    return Outcome("unembedded", following, building.progress, judgement, note)
 
 
 async def _rollback(call: _Call) -> Outcome:

@@ -229,6 +229,30 @@ async def test_chunks_that_the_new_embedder_refuses_are_found_by_words_and_count
         assert await count_matching(tx, scope()) == len(HANDBOOK) - 1
 
 
+async def test_no_switch_while_a_document_has_chunks_and_no_vector(database: Database, tenant: TenantId) -> None:
+    class Picky(OtherEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            if any("boat" in text for text in texts):
+                raise InvalidInput("no boats")
+            return await super().embed_documents(texts)
+
+    half = "# Half\n\nA zebra rests.\n\n# Other\n\nA zebra boat of its own."
+    await ingest(database, tenant, {"fees.md": "A zebra fee.", "half.md": half})
+    building = await begin(database, tenant, Picky())
+    await building.catch_up()
+    before = await building.unembedded()
+    await ingest(database, tenant, {"late.md": "A zebra boat comes late."})
+
+    in_the_way = await building.switch_if_embedded()
+    kept = (await current(database, tenant)).generation
+    await delete(database, tenant, "late.md")
+    nothing = await building.switch_if_embedded()
+
+    assert (before, in_the_way, nothing) == ([], ["late.md"], [])
+    assert building.progress.without_vector == 2
+    assert (kept, (await current(database, tenant)).generation) == (1, 2)
+
+
 async def test_an_index_of_the_same_embedder_takes_its_vectors_from_the_current_one(
     database: Database, tenant: TenantId
 ) -> None:
