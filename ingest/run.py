@@ -109,12 +109,16 @@ async def patiently(work: Callable[[], Awaitable[T]]) -> T:
 
     Raises StoreUnavailable when it stays away.
     """
-    give_up_at = time.monotonic() + OUTAGE_S
+    away_since: float | None = None
     while True:
+        began = time.monotonic()
         try:
             return await work()
         except StoreUnavailable:
-            if time.monotonic() > give_up_at:
+            failed = time.monotonic()
+            if away_since is None or failed - began > OUTAGE_S:  # so long at work, it had a database meanwhile
+                away_since = failed
+            if failed - away_since > OUTAGE_S:
                 raise
             await asyncio.sleep(LOOK_S)
 
