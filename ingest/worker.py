@@ -90,7 +90,7 @@ class Worker:
             turn = self._turns.beside() if claimed.is_first else self._turns.alone()
             async with self._leases(claimed), turn:
                 async with self._database.tenant(claimed.tenant_id) as tx:
-                    begun = await begin_jobs(tx, claimed.job_ids)
+                    begun = await begin_jobs(tx, claimed)
                 await self._attempt(claimed, begun)
         except StoreUnavailable as exc:
             await self._put_back(claimed, begun, exc)

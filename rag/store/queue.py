@@ -68,18 +68,18 @@ async def extend_leases(database: Database, claimed: Claim, *, lease_s: float = 
         )
 
 
-async def begin_jobs(tx: TenantTx, jobs: Sequence[JobId]) -> list[Begun]:
-    """Those of the jobs that have not ended meanwhile, with their uploads; the others leave the queue.
+async def begin_jobs(tx: TenantTx, claimed: Claim) -> list[Begun]:
+    """Those of the jobs that have neither ended meanwhile nor been claimed by another, with their uploads.
 
-    They come by id, the order in which every transaction locks jobs.
+    They come by id, the order in which every transaction locks jobs. What has ended leaves the queue.
     """
-    rows = await tx.fetch("begin_jobs", job_ids=list(jobs))
+    rows = await tx.fetch("begin_jobs", job_ids=list(claimed.job_ids), tries=claimed.tries)
     begun = [
         Begun(JobId(job), attempt, Upload(name, kind, facets, bytes(payload), folder, keep_history))
         for job, attempt, name, kind, facets, payload, folder, keep_history in sorted(rows, key=lambda row: row[0])
     ]
-    if gone := set(jobs) - {job.job_id for job in begun}:
-        await tx.run("dequeue_jobs", job_ids=list(gone))
+    if gone := set(claimed.job_ids) - {job.job_id for job in begun}:
+        await tx.run("dequeue_ended_jobs", job_ids=list(gone))
     return begun
 
 
