@@ -13,12 +13,12 @@ from datetime import datetime
 from ingest.pipeline import Pipeline, Result, Source
 from ingest.turns import Turns
 from ingest.watch import JobWatch
-from rag.errors import CallerError, RagError, StoreError, StoreUnavailable
+from rag.errors import CallerError, IndexMismatch, RagError, StoreError, StoreUnavailable
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database, TenantTx
 from rag.store.jobs import Outcome, end_job, prune_jobs
 from rag.store.neighbours import graph_if_large
-from rag.store.queue import LEASE_S, Begun, Claim, begin_jobs, claim, extend_leases, give_back, retry_later
+from rag.store.queue import LEASE_S, Begun, Claim, begin_jobs, claim, extend_leases, give_back, put_off, retry_later
 from rag.store.writing import PreparedDocument
 from rag.telemetry import Metrics, log
 from rag.values import TenantId
@@ -28,6 +28,7 @@ IDLE_S = 0.5  # between looks at an empty queue
 MAX_ATTEMPTS = 4
 MAX_TRIES = 20  # claims that ended in a lost database or while a job waited to be alone: no fault of it, most likely
 RETRY_BASE_S = 1.0
+MISMATCH_S = 60.0  # between looks at an index that this worker cannot write to
 PRUNE_EVERY_S = 3600.0  # what ends in an hour is soon deleted
 
 
@@ -111,6 +112,11 @@ class Worker:
                 await self._ingest(claimed.tenant_id, jobs)
         except StoreUnavailable:
             raise
+        except IndexMismatch as exc:  # no fault of the jobs: `rag reindex`, or another worker, helps them all
+            log.warning("index does not fit", jobs=len(jobs), detail=exc.detail)
+            delay_s = MISMATCH_S * self._rng.uniform(0.75, 1.25)
+            async with self._database.tenant(claimed.tenant_id) as tx:
+                await put_off(tx, jobs, delay_s=delay_s, code=exc.code, detail=exc.detail)
         except Exception as exc:  # noqa: BLE001 - no document may stop the worker, whatever it does to a parser
             log.error("attempt failed", jobs=len(jobs), exc_info=exc)
             for job in jobs:

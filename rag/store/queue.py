@@ -109,7 +109,22 @@ async def retry_later(
         error_detail=detail,
     )
     if waits:
-        await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s)
+        await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s, uncounted=0)
+
+
+async def put_off(tx: TenantTx, jobs: Sequence[Begun], *, delay_s: float, code: str, detail: str) -> None:
+    """Let the jobs wait for *delay_s* as if they had not been tried, each with the reason."""
+    for job in jobs:
+        waits = await tx.run(
+            "retry_job",
+            job_id=job.job_id,
+            attempt=job.attempt,
+            counted=job.attempt - 1,
+            error_code=code,
+            error_detail=detail,
+        )
+        if waits:
+            await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s, uncounted=1)
 
 
 async def give_back(tx: TenantTx, claimed: Claim, begun: Sequence[Begun]) -> None:

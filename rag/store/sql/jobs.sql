@@ -136,8 +136,9 @@ UPDATE jobs SET state = 'queued', stage = 'waiting to try again', stage_at = now
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running' AND attempts = %(attempt)s;
 
 -- name: postpone_job
--- One row touched: not before *delay_s* from now.
-UPDATE job_queue SET run_at = now() + make_interval(secs => %(delay_s)s), leased_until = NULL
+-- One row touched: not before *delay_s* from now, and as if it had been claimed *uncounted* times less.
+UPDATE job_queue SET run_at = now() + make_interval(secs => %(delay_s)s), leased_until = NULL,
+       tries = tries - %(uncounted)s
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s;
 
 -- name: unbegin_job
