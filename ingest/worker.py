@@ -56,8 +56,7 @@ class Worker:
         self._only = only
         self._lease_s = lease_s
         self._turns = Turns()
-        self._served: set[TenantId] = set()
-        self._pruned_at = time.monotonic()
+        self._prune_at: dict[TenantId, float] = {}
 
     async def run(self) -> None:
         """Work for ever."""
@@ -68,8 +67,8 @@ class Worker:
     async def _lane(self) -> None:
         while True:
             try:
+                await self._prune()
                 if not await self.run_one():
-                    await self._prune()
                     await asyncio.sleep(IDLE_S)
             except StoreError as exc:
                 log.warning("queue out of reach", detail=exc.detail)
@@ -84,7 +83,7 @@ class Worker:
         claimed = await claim(self._database, self._only, lease_s=self._lease_s)
         if claimed is None:
             return False
-        self._served.add(claimed.tenant_id)
+        self._prune_at.setdefault(claimed.tenant_id, 0.0)
         begun: list[Begun] = []
         try:
             # a job that was tried before may be what ended its worker: then it ends nothing else with this one
@@ -191,12 +190,10 @@ class Worker:
             await asyncio.wait([task])  # not `await task`: who stops us meanwhile must not be taken for the beat's end
 
     async def _prune(self) -> None:
-        """Delete old jobs of the tenants served since the last time, at most once in PRUNE_EVERY_S."""
-        if time.monotonic() < self._pruned_at + PRUNE_EVERY_S:
-            return
-        self._pruned_at = time.monotonic()
-        while self._served:
-            tenant, more = self._served.pop(), True
+        """Delete old jobs of every tenant that had work here, of each at most once in PRUNE_EVERY_S."""
+        now = time.monotonic()
+        for tenant in [tenant for tenant, due_at in self._prune_at.items() if due_at <= now]:
+            self._prune_at[tenant], more = now + PRUNE_EVERY_S, True
             while more:
                 async with self._database.tenant(tenant) as tx:
                     more = await prune_jobs(tx)
