@@ -146,6 +146,14 @@ class Pipeline:
         results |= await self._store(tenant_id, documents, recipe=recipe, before_write=before_write)
         return [results.get(s.external_id, Result(s.external_id, "cancelled")) for s in sources]
 
+    async def check(self, tenant_id: TenantId) -> None:
+        """Return only if the tenant's index is one that this process can write to.
+
+        Raises IndexMismatch otherwise.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            self._recipe(await index_state(tx))
+
     def _recipe(self, state: IndexState) -> Recipe:
         """What the tenant's chunks are made with.
 

@@ -115,12 +115,12 @@ async def test_a_worker_that_lost_its_jobs_to_another_changes_nothing_any_more(
     late = await claim(database)
     assert late is not None
     async with database.tenant(tenant) as tx:
-        [stale] = await begin_jobs(tx, late.job_ids)
+        [stale] = await begin_jobs(tx, late)
     end_leases(owner)
     successor = await claim(database)
     assert successor is not None
     async with database.tenant(tenant) as tx:
-        await begin_jobs(tx, successor.job_ids)
+        await begin_jobs(tx, successor)
     before = owner.execute("SELECT j, q FROM jobs j JOIN job_queue q USING (job_id)").fetchall()
 
     async with database.tenant(tenant) as tx:
@@ -131,6 +131,49 @@ async def test_a_worker_that_lost_its_jobs_to_another_changes_nothing_any_more(
 
     assert (seen, ended) == (set(), False)
     assert owner.execute("SELECT j, q FROM jobs j JOIN job_queue q USING (job_id)").fetchall() == before
+
+
+async def test_a_claim_that_was_taken_over_begins_nothing_and_takes_nothing_away(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    job_id = await upload(database, tenant)
+    late = await claim(database)
+    end_leases(owner)
+    successor = await claim(database)
+    assert late is not None
+    assert successor is not None
+    async with database.tenant(tenant) as tx:
+        [begun] = await begin_jobs(tx, successor)
+
+    async with database.tenant(tenant) as tx:
+        begun_late = await begin_jobs(tx, late)
+    async with database.tenant(tenant) as tx:
+        goes_on = await show_progress(tx, [(begun, Progress("embedding", 1, 3))])
+
+    assert begun_late == []
+    assert goes_on == {job_id}
+    assert queued(owner) == 1
+
+
+async def test_a_late_claim_that_waits_for_the_one_that_took_over_begins_nothing(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await upload(database, tenant)
+    late = await claim(database)
+    assert late is not None
+
+    async def begin_late() -> list[JobId]:
+        async with database.tenant(tenant) as tx:
+            return [job.job_id for job in await begin_jobs(tx, late)]
+
+    with owner.transaction():  # another's claim and begin, before they are committed
+        owner.execute("UPDATE job_queue SET tries = tries + 1")
+        owner.execute("UPDATE jobs SET state = 'running', attempts = attempts + 1")
+        beginning = asyncio.create_task(begin_late())
+        await asyncio.sleep(0.3)
+
+    assert await beginning == []
+    assert queued(owner) == 1
 
 
 async def test_what_is_cancelled_after_the_last_look_is_not_written(
