@@ -91,9 +91,9 @@ async def count_missing(tx: TenantTx, generation: int) -> int:
     """
     if lost := [row[0] for row in await tx.fetch("without_blocks", generation=generation)]:
         raise Conflict(
-            f"stored before schema 0002, without what it takes to cut them anew: {listed(lost)}. Nothing was switched. Ingest"
-            " them again, then run this again; a tenant that refuses uploads, because another release made its index,"
-            " is ingested into a new tenant"
+            f"stored before schema 0002, without what it takes to cut them anew: {listed(lost)}. Nothing was switched."
+            " Ingest them again, then run this again; a tenant that refuses uploads, because another release made its"
+            " index, is ingested into a new tenant"
         )
     return int((await tx.fetch("count_missing", generation=generation))[0][0])
 
