@@ -53,6 +53,8 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
     _name(failures)
     if run.deleted is not None:
         _say_whether_whole(failures)
+    if later := run.progress.cancelled:
+        sys.stderr.write(f"{later} documents were cancelled, or uploaded again meanwhile and stored by that\n")
     if waiting := run.progress.waiting:
         sys.stderr.write(f"{waiting} documents wait in the queue; `rag worker`, or the same command again, goes on\n")
     summary = _summary(run, len(failures), seconds)

@@ -65,7 +65,7 @@ class Worker:
                 lanes.create_task(self._lane())
 
     async def _lane(self) -> None:
-        while True:
+        while not _told_to_stop():
             try:
                 await self._prune()
                 if not await self.run_one():
@@ -86,6 +86,8 @@ class Worker:
         self._prune_at.setdefault(claimed.tenant_id, 0.0)
         begun: list[Begun] = []
         try:
+            if _told_to_stop():
+                raise asyncio.CancelledError  # noqa: TRY301 - the handler below puts back what was claimed
             # a job that was tried before may be what ended its worker: then it ends nothing else with this one
             turn = self._turns.beside() if claimed.is_first else self._turns.alone()
             async with self._leases(claimed), turn:
@@ -209,6 +211,12 @@ class Worker:
 
     def _delay_s(self, attempt: int) -> float:
         return self._rng.uniform(0, RETRY_BASE_S * 2**attempt)  # full jitter
+
+
+def _told_to_stop() -> bool:
+    """Whether this task was cancelled: before Python 3.12 `wait_for`, which the pool uses, may swallow the news."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _end(tx: TenantTx, job: Begun, outcome: Outcome) -> bool:

@@ -3,17 +3,19 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
+from typing import Any
 
 import psycopg
 import pytest
 
+import ingest.worker as worker_module
 from ingest.pipeline import Pipeline
 from ingest.watch import JobWatch
 from ingest.worker import MAX_ATTEMPTS, MAX_TRIES, Worker
 from rag.errors import StoreUnavailable, UpstreamError
 from rag.store.engine import Database
 from rag.store.jobs import Outcome, end_job, newest_job
-from rag.store.queue import Progress, begin_jobs, claim, give_back, retry_later, show_progress
+from rag.store.queue import Claim, Progress, begin_jobs, claim, give_back, retry_later, show_progress
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId
 from tests.fakes import FakeEmbedder, embedders, parse_directly
@@ -323,3 +325,26 @@ async def test_uploads_of_the_same_documents_in_any_order_never_wait_for_each_ot
     await asyncio.wait(workers)
 
     assert owner.execute(deadlocks).fetchone() == before
+
+
+async def test_a_worker_stops_though_the_news_is_lost_while_it_claims(
+    database: Database, tenant: TenantId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await upload(database, tenant)
+
+    async def deaf(*args: Any, **options: Any) -> Claim | None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return await claim(*args, **options)
+
+    monkeypatch.setattr(worker_module, "claim", deaf)
+    running = asyncio.create_task(worker_of(database).run())
+    await asyncio.sleep(0.2)
+    running.cancel()
+    await asyncio.wait([running], timeout=30)
+
+    assert running.cancelled()
+    assert ((await job_of(database, tenant, job)).state, (await job_of(database, tenant, job)).attempts) == (
+        "queued",
+        0,
+    )
