@@ -2,8 +2,8 @@
 
 The weights are those of the quantised ONNX file, turned back into numbers: the activations are the float32 model's,
 the weights are rounded as ours are. Run as `python -m eval.bench.float_reference MODEL_FOLDER EMPTY_FOLDER MAX_TOKENS`
-it answers each line `{"query": ..., "texts": [...]}` with a line `{"seconds": ..., "logits": [...]}`. It is a process
-of its own, so that torch's memory and threads are not the benchmark's.
+it answers each line `{"query", "texts"}` with a line `{"seconds", "cpu_seconds", "logits"}`. It is a process of its
+own, so that torch's memory and threads are not the benchmark's.
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ def main(arguments: Sequence[str]) -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         pairs = [(asked["query"], text) for text in asked["texts"]]
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         logits = model.predict(pairs, show_progress_bar=False)
-        seconds = time.perf_counter() - started
-        sys.stdout.write(json.dumps({"seconds": seconds, "logits": [float(logit) for logit in logits]}) + "\n")
+        spent = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu_started}
+        sys.stdout.write(json.dumps({**spent, "logits": [float(logit) for logit in logits]}) + "\n")
         sys.stdout.flush()
 
 

@@ -18,12 +18,12 @@ GRADED = Task("which?", TEXTS, {"a": 1})
 
 
 def test_the_ratio_is_of_all_seconds_and_quality_is_compared_on_each_order() -> None:
-    first = Turn(GRADED, ours=Scored(1.0, (0.1, 0.9, 0.0)), theirs=Scored(5.0, (0.9, 0.1, 0.0)))
-    second = Turn(GRADED, ours=Scored(2.0, (3.0, 2.0, 1.0)), theirs=Scored(4.0, (3.0, 2.0, 1.0)))
+    first = Turn(GRADED, ours=Scored(1.0, 2.0, (0.1, 0.9, 0.0)), theirs=Scored(5.0, 6.0, (0.9, 0.1, 0.0)))
+    second = Turn(GRADED, ours=Scored(2.0, 3.0, (3.0, 2.0, 1.0)), theirs=Scored(4.0, 4.0, (3.0, 2.0, 1.0)))
 
     found = figures([first, second])
 
-    assert found["ratio"] == 3.0  # 9 / 3
+    assert (found["ratio"], found["cpu_ratio"]) == (3.0, 2.0)  # 9 / 3 and 10 / 5
     assert found["ndcg"] == 0.8155  # (1 / log2(3) + 1) / 2
     assert found["reference_ndcg"] == 1.0
     assert found["ndcg_delta"] == -0.1845
@@ -32,7 +32,7 @@ def test_the_ratio_is_of_all_seconds_and_quality_is_compared_on_each_order() -> 
 
 
 def test_without_grades_there_is_a_ratio_and_no_quality() -> None:
-    scored = Scored(2.0, (1.0, 2.0, 3.0))
+    scored = Scored(2.0, 2.0, (1.0, 2.0, 3.0))
 
     found = figures([Turn(Task("which?", TEXTS, {}), scored, scored)])
 
@@ -40,18 +40,18 @@ def test_without_grades_there_is_a_ratio_and_no_quality() -> None:
 
 
 def test_without_a_reference_ours_stands_alone() -> None:
-    found = figures([Turn(GRADED, Scored(1.5, (3.0, 2.0, 1.0)))])
+    found = figures([Turn(GRADED, Scored(1.5, 3.0, (3.0, 2.0, 1.0)))])
 
     assert (found["p50_ms"], found["ndcg"]) == (1500.0, 1.0)
     assert (found["ratio"], found["ndcg_delta"], found["reference_p50_ms"]) == (None, None, None)
 
 
 def test_the_reference_is_asked_by_a_line_and_answers_by_one(tmp_path: Path) -> None:
-    asked, answers = io.BytesIO(), io.BytesIO(b'{"seconds": 0.5, "logits": [1.0, 2.0, 3.0]}\n')
+    asked, answers = io.BytesIO(), io.BytesIO(b'{"seconds": 0.5, "cpu_seconds": 0.9, "logits": [1.0, 2.0, 3.0]}\n')
 
     scored = _Reference(asked, answers, tmp_path / "errors").score(GRADED)
 
-    assert scored == Scored(0.5, (1.0, 2.0, 3.0))
+    assert scored == Scored(0.5, 0.9, (1.0, 2.0, 3.0))
     assert json.loads(asked.getvalue()) == {"query": "which?", "texts": ["one", "two", "three"]}
 
 
