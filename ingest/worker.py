@@ -94,11 +94,14 @@ class Worker:
                 await self._attempt(claimed, begun)
         except StoreUnavailable as exc:
             await self._put_back(claimed, begun, exc)
+            return True
         except asyncio.CancelledError:  # a stop is no fault of the jobs
             with suppress(StoreError):  # their leases end in any case
                 async with self._database.tenant(claimed.tenant_id) as tx:
                     await give_back(tx, claimed, begun)
             raise
+        if begun:
+            await self._maintain(claimed.tenant_id)
         return True
 
     async def _attempt(self, claimed: Claim, begun: Sequence[Begun]) -> None:
@@ -162,9 +165,15 @@ class Worker:
         await self._end(tenant, [(by_name[r.external_id], outcome) for r in results if (outcome := _outcome(r))])
         if done := sum(result.state == "done" for result in results):
             self._metrics.jobs.labels("done").inc(done)
-        async with self._database.tenant(tenant) as tx:
-            await compact_if_due(tx)
-        await graph_if_large(self._database, tenant)
+
+    async def _maintain(self, tenant: TenantId) -> None:
+        """Tidy the index that was written to; what fails here is tried after the next batch, and no fault of a job."""
+        try:
+            async with self._database.tenant(tenant) as tx:
+                await compact_if_due(tx)
+            await graph_if_large(self._database, tenant)
+        except StoreError as exc:
+            log.warning("index not tidied", detail=exc.detail)
 
     async def _end(self, tenant: TenantId, outcomes: Sequence[tuple[Begun, Outcome]]) -> None:
         if not outcomes:
