@@ -23,7 +23,7 @@ from tests.integration.uploads import document, job_of, make_due, queued, upload
 
 REASON = (
     "the tenant's index was made with embedder fake-embedder, and here is only other-embedder;"
-    " name it in RAG_EMBEDDER, or run `rag reindex`"
+    " name both in RAG_EMBEDDER, separated by a comma, until `rag reindex` has moved the tenant"
 )
 
 
@@ -105,5 +105,5 @@ async def test_the_command_fails_at_once_and_puts_nothing_into_the_queue(
     assert (done.returncode, synced.returncode) == (1, 1)
     for command in (done, synced):
         assert "rag: the tenant's index was made with embedder fake-embedder" in command.stderr
-        assert "run `rag reindex`" in command.stderr
+        assert "`rag reindex`" in command.stderr
     assert owner.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
