@@ -14,6 +14,20 @@ RagError
 |  `- IndexMismatch       the index was made with another embedder, analyser or chunker
 |- ModelMissing           model files are not on this machine, or not the ones expected
 |- UpstreamError          a model service failed
+|  |- UpstreamUnavailable  none can be reached now
+|  |  |- NoNetwork         not even a connection to any of them
+|  |  `- ProviderQuota     the account there has no credit or quota left
+|  |- UpstreamTimeout      it did not answer in time
+|  |- UpstreamRateLimited  it takes no more requests now
+|  |- ProviderConfig       it refuses our key, model or region
+|  |- UpstreamRejected     it cannot read our request
+|  |- ContextLength        the question and its sources are longer than any model reads
+|  |- ContentFiltered      it refuses to answer this
+|  |- EmptyCompletion      it answered nothing
+|  `- UpstreamIncomplete   its answer broke off after the first words
+|- Busy                   too many answers are being made
+|- BudgetExceeded         the tenant has used up its budget of this period
+|- BalanceEmpty           the tenant has used up what was paid for
 |- SetupError             settings or machine cannot run the service
 `- DeadlineExceeded       the time allowed is over
 
@@ -22,15 +36,18 @@ The classes know nothing of HTTP; api/problems.py maps each to a status.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 
 class RagError(Exception):
     """The service failed."""
 
     code = "internal"
 
-    def __init__(self, detail: str | None = None) -> None:
+    def __init__(self, detail: str | None = None, *, retry_after_s: float | None = None) -> None:
         """Say what happened and what to do; without *detail*, the class's own sentence."""
         self.detail = detail or (type(self).__doc__ or "")
+        self.retry_after_s = retry_after_s
         super().__init__(self.detail)
 
 
@@ -106,10 +123,109 @@ class ModelMissing(RagError):
     code = "model_missing"
 
 
+class Tried(NamedTuple):
+    """One attempt that failed: the target, the class of its failure, and what it took."""
+
+    target: str
+    reason: str
+    ms: float
+
+
 class UpstreamError(RagError):
     """A model service failed."""
 
     code = "upstream_error"
+
+    def __init__(
+        self, detail: str | None = None, *, retry_after_s: float | None = None, tried: tuple[Tried, ...] = ()
+    ) -> None:
+        """Say what happened, and what was tried."""
+        super().__init__(detail, retry_after_s=retry_after_s)
+        self.tried = tried
+
+
+class UpstreamUnavailable(UpstreamError):
+    """No chat model can be reached now; try again shortly."""
+
+    code = "upstream_unavailable"
+
+
+class NoNetwork(UpstreamUnavailable):
+    """No connection to any chat model can be made; look at the network of this machine."""
+
+    code = "network"
+
+
+class ProviderQuota(UpstreamUnavailable):
+    """The account at the provider of the chat model has no credit or quota left."""
+
+    code = "provider_quota"
+
+
+class UpstreamTimeout(UpstreamError):
+    """The chat model did not answer in time."""
+
+    code = "upstream_timeout"
+
+
+class UpstreamRateLimited(UpstreamError):
+    """The chat model takes no more requests now."""
+
+    code = "upstream_rate_limited"
+
+
+class ProviderConfig(UpstreamError):
+    """The provider of the chat model refuses our key, model or region; `rag doctor` tells which."""
+
+    code = "provider_config"
+
+
+class UpstreamRejected(UpstreamError):
+    """The provider of the chat model cannot read our request."""
+
+    code = "upstream_rejected"
+
+
+class ContextLength(UpstreamError):
+    """The question and its sources are longer than any configured model reads."""
+
+    code = "context_length"
+
+
+class ContentFiltered(UpstreamError):
+    """The provider of the chat model refuses to answer this."""
+
+    code = "content_filtered"
+
+
+class EmptyCompletion(UpstreamError):
+    """The chat model answered nothing."""
+
+    code = "empty_completion"
+
+
+class UpstreamIncomplete(UpstreamError):
+    """The answer broke off: what was sent of it is not the whole."""
+
+    code = "upstream_incomplete"
+
+
+class Busy(RagError):
+    """Too many answers are being made; try again shortly."""
+
+    code = "busy"
+
+
+class BudgetExceeded(RagError):
+    """The tenant has used up its budget of this period."""
+
+    code = "budget_exceeded"
+
+
+class BalanceEmpty(RagError):
+    """The tenant has used up what was paid for."""
+
+    code = "balance_empty"
 
 
 class SetupError(RagError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rag.values import Deadline, LegResult, Prompt, Question, Reply, TenantId
+from rag.calls import Call, ChatRequest, Reply
+from rag.values import Deadline, LegResult, Question, TenantId
 
 Vectors = NDArray[np.float32]
 Ordinals = NDArray[np.int32]
@@ -41,13 +42,16 @@ class Reranker(Protocol):
 
 
 class ChatModel(Protocol):
-    """A prompt with sources to an answer that marks them."""
+    """A question with sources to an answer that marks them.
 
-    async def complete(self, prompt: Prompt, deadline: Deadline) -> Reply:
+    Both methods append to `call.attempts` whatever they tried, also when they fail or are cancelled.
+    """
+
+    async def complete(self, request: ChatRequest, call: Call) -> Reply:
         """The whole reply."""
 
-    def stream(self, prompt: Prompt, deadline: Deadline) -> AsyncIterator[str | Reply]:
-        """Pieces of text as they come, then the whole Reply as the last item."""
+    def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Pieces of text as they come, then the whole Reply as the last item; to close it is to cancel the call."""
 
 
 class Leg(Protocol):

@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from rag.calls import Task
 from rag.errors import SetupError
 
 PREFIX = "RAG_"
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
+EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
+
+
+class Target(BaseModel):
+    """A chat model somewhere: where it is, what it can do, and how long to wait for it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[\w.\-]{1,64}$", description="its name in chains, keys and the ledger")]
+    dialect: Literal["openai", "anthropic", "gemini", "ollama"]
+    url: Annotated[str, Field(pattern=r"^https?://", description="the address before the dialect's own path")]
+    model: Annotated[str, Field(min_length=1)]
+    tier: Annotated[int, Field(ge=1)] = 1
+    lane: Literal["local", "api"] = "api"
+    context_tokens: Annotated[int, Field(ge=512)] = 8192
+    can: frozenset[Literal["json"]] = frozenset({"json"})
+    allows: frozenset[str] = Field(default=frozenset(), description="the data tags that may go there")
+    connect_timeout_s: Annotated[float, Field(gt=0)] = 2.0
+    first_content_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    idle_timeout_s: Annotated[float, Field(gt=0)] = 10.0
 
 
 class Settings(BaseSettings):
@@ -70,6 +91,11 @@ class Settings(BaseSettings):
 
     answer_min_support: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.62, description="least support, 0 to 1, below which the answer is no_evidence"
+    )
+    chat_targets: tuple[Target, ...] = Field(default=(), description="the chat models, a JSON list")
+    chat_keys: dict[str, SecretStr] = Field(default={}, description="their keys, a JSON object by target")
+    chat_chains: dict[Task, tuple[str, ...]] = Field(
+        default={"answer": (EXTRACTIVE,)}, description="the targets to try for each task, in order, a JSON object"
     )
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"

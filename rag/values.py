@@ -23,7 +23,6 @@ ID_NAMESPACE = UUID("5d1f3b64-6f1c-4c57-9b61-2f2a2d1f7a10")
 Scalar = str | int | float | bool
 RerankState = Literal["full", "partial", "skipped"]
 IndexChoice = Literal["current", "next"]
-AnswerStatus = Literal["answered", "no_evidence", "degraded"]
 
 
 def tenant_id(name: str) -> TenantId:
@@ -269,37 +268,6 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one model call; None where the provider does not say."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What a chat model is asked: the question and its numbered sources."""
-
-    question: str
-    passages: tuple[Passage, ...]
-    max_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A model's whole answer; its text marks sources as [n]. Empty text means the sources do not answer.
-
-    A model that knows the places it took its claims from gives them as (n, start, end) in the passages' texts.
-    """
-
-    text: str
-    provider: str
-    model: str
-    usage: Usage = Usage()
-    spans: tuple[tuple[int, int, int], ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Citation:
     """Where an answer's claim stands: `quote` equals the document's text[start:end]."""
 
@@ -311,17 +279,3 @@ class Citation:
     end: int
     quote: str
     version: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A question's outcome: the cited text, or the honest absence of one."""
-
-    status: AnswerStatus
-    text: str
-    citations: tuple[Citation, ...]
-    provider: str
-    model: str
-    usage: Usage
-    retrieval: Retrieval
-    timings_ms: dict[str, float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import cache
 from hashlib import blake2b
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from ingest.blocks import Parsed
 from ingest.parsers import parse
+from rag.calls import Call, ChatRequest, Reply, Usage
 from rag.protocols import Embedder, Vectors
-from rag.values import Deadline, Prompt, Reply, Usage
+from rag.values import Deadline
 
 _WORD = re.compile(r"\w+")
 MARKS = 2  # begin and end of text
@@ -86,19 +87,19 @@ class FakeChat:
         self.pieces = pieces
         self.delay_s = delay_s
         self.error = error
-        self.prompts: list[Prompt] = []
+        self.requests: list[ChatRequest] = []
 
-    async def complete(self, prompt: Prompt, deadline: Deadline) -> Reply:
-        return [item async for item in self.stream(prompt, deadline) if isinstance(item, Reply)][-1]
+    async def complete(self, request: ChatRequest, call: Call) -> Reply:
+        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
-    async def stream(self, prompt: Prompt, deadline: Deadline) -> AsyncIterator[str | Reply]:
-        self.prompts.append(prompt)
+    async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
+        self.requests.append(request)
         for piece in self.pieces:
             await asyncio.sleep(self.delay_s)
             yield piece
         if self.error is not None:
             raise self.error
-        yield Reply("".join(self.pieces), "fake", "fake-chat", Usage(7, len(self.pieces)))
+        yield Reply("".join(self.pieces), "fake", "fake-chat", Usage(7, output=len(self.pieces)))
 
 
 def unit_vector(text: str) -> Vectors:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from rag.answering.abstention import support
 from rag.answering.citations import cite
+from rag.calls import Answer, Call, ChatRequest, Reply, Usage
 from rag.llm.extractive import find_evidence
 from rag.protocols import ChatModel, Reranker
 from rag.retrieval.expand import expand
@@ -14,7 +16,7 @@ from rag.retrieval.phrases import phrases
 from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.telemetry import Stopwatch
-from rag.values import Answer, Deadline, Passage, Principal, Prompt, Question, Reply, Retrieval, Usage
+from rag.values import Deadline, Passage, Principal, Question, Retrieval
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class Answerer:
         if not sources.passages:
             return _no_evidence(sources.retrieval, clock)
         with clock.running("model"):
-            reply = await self._chat.complete(Prompt(question.text, sources.passages, max_tokens), deadline)
+            call = Call(who.tenant_id, deadline)
+            reply = await self._chat.complete(_request(question, sources.passages, max_tokens), call)
         return _answer(reply, sources, clock)
 
     async def stream(
@@ -67,11 +70,13 @@ class Answerer:
             yield _no_evidence(sources.retrieval, clock)
             return
         with clock.running("model"):
-            async for piece in self._chat.stream(Prompt(question.text, sources.passages, max_tokens), deadline):
-                if isinstance(piece, Reply):
-                    reply = piece
-                else:
-                    yield piece
+            call = Call(who.tenant_id, deadline)
+            async with aclosing(self._chat.stream(_request(question, sources.passages, max_tokens), call)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Reply):
+                        reply = piece
+                    else:
+                        yield piece
         yield _answer(reply, sources, clock)
 
     async def _sources(self, who: Principal, question: Question, *, clock: Stopwatch, deadline: Deadline) -> Sources:
@@ -90,12 +95,16 @@ class Answerer:
         return Sources(retrieval, passages if supported else ())
 
 
+def _request(question: Question, passages: tuple[Passage, ...], max_tokens: int) -> ChatRequest:
+    return ChatRequest("answer", question.text, passages, messages=(), max_tokens=max_tokens)
+
+
 def _answer(reply: Reply, sources: Sources, clock: Stopwatch) -> Answer:
     text, citations = cite(reply, sources.passages)
     if not text.strip():
         return replace(_no_evidence(sources.retrieval, clock), provider=reply.provider, model=reply.model)
     return Answer(
-        status="answered",
+        status="degraded" if reply.degraded else "answered",
         text=text,
         citations=citations,
         provider=reply.provider,
@@ -103,6 +112,7 @@ def _answer(reply: Reply, sources: Sources, clock: Stopwatch) -> Answer:
         usage=reply.usage,
         retrieval=sources.retrieval,
         timings_ms=clock.total(),
+        finish=reply.finish,
     )
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Container, Iterator, Sequence
 
 from rag.analysis import analyse
+from rag.calls import Reply
 from rag.sentences import sentences
-from rag.values import Citation, Passage, Reply
+from rag.values import Citation, Passage
 
 _MARK = re.compile(r"(\w?)(\s?)\[(\d{1,3})\](?!\w)")
 

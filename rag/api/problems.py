@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from fastapi import FastAPI, Request
@@ -27,6 +28,20 @@ STATUS: Mapping[type[errors.RagError], int] = {
     errors.IndexMismatch: 503,
     errors.ModelMissing: 503,
     errors.UpstreamError: 502,
+    errors.UpstreamUnavailable: 503,
+    errors.NoNetwork: 503,
+    errors.ProviderQuota: 503,
+    errors.ProviderConfig: 502,
+    errors.EmptyCompletion: 502,
+    errors.UpstreamIncomplete: 502,
+    errors.UpstreamTimeout: 504,
+    errors.UpstreamRateLimited: 429,
+    errors.UpstreamRejected: 400,
+    errors.ContextLength: 413,
+    errors.ContentFiltered: 422,
+    errors.Busy: 429,
+    errors.BudgetExceeded: 429,
+    errors.BalanceEmpty: 402,
     errors.SetupError: 500,
     errors.DeadlineExceeded: 504,
 }
@@ -48,7 +63,12 @@ def problem_of(error: errors.RagError) -> dict[str, object]:
     """The body for one of our errors; inner faults say nothing of themselves to the caller."""
     status = status_of(error)
     hidden = status == 500  # noqa: PLR2004 - the one status for "our fault"
-    return problem_body(status, code=error.code, detail="the service failed; see its log" if hidden else error.detail)
+    body = problem_body(status, code=error.code, detail="the service failed; see its log" if hidden else error.detail)
+    if isinstance(error, errors.UpstreamError) and error.tried:
+        body["tried"] = [{"target": t.target, "reason": t.reason, "ms": round(t.ms)} for t in error.tried]
+    if error.retry_after_s is not None:
+        body["retry_after_s"] = math.ceil(error.retry_after_s)
+    return body
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -82,7 +102,9 @@ def _response(body: dict[str, object], status: int) -> JSONResponse:
     headers = {"X-Request-ID": request_id.get()}
     if status == 401:  # noqa: PLR2004 - the status that asks for it
         headers["WWW-Authenticate"] = "Bearer"
-    if status == 503:  # noqa: PLR2004 - the status that passes
+    if "retry_after_s" in body:
+        headers["Retry-After"] = str(body["retry_after_s"])
+    elif status == 503:  # noqa: PLR2004 - the status that passes
         headers["Retry-After"] = RETRY_AFTER_S
     return JSONResponse(body, status, headers=headers, media_type="application/problem+json")
 

@@ -13,9 +13,10 @@ from rag.api.auth import Reader, ServicesDep, json_only
 from rag.api.limits import within
 from rag.api.problems import problem_of
 from rag.api.schemas import QueryBody, QueryResult, query_result, sources
+from rag.calls import Answer
 from rag.errors import RagError
 from rag.telemetry import log, request_id
-from rag.values import Answer, Deadline, Passage, Principal, Question
+from rag.values import Deadline, Passage, Principal, Question
 from rag.wiring import Services
 
 router = APIRouter(prefix="/v1", tags=["query"])

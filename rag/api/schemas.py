@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rag.calls import Answer
 from rag.errors import InvalidInput, TooLarge
 from rag.retrieval.filters import parse_filter, parse_moment
 from rag.settings import Settings
 from rag.storable import storable
-from rag.values import Answer, Hit, IndexChoice, Passage, Principal, Question, Ranked, Retrieval, Scope
+from rag.values import Hit, IndexChoice, Passage, Principal, Question, Ranked, Retrieval, Scope
 
 MAX_TOP_K = 100  # every candidate that both legs can bring
 
@@ -194,8 +195,8 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
         ],
         provider=answer.provider,
         model=answer.model,
-        usage=UsageBody(input_tokens=answer.usage.input_tokens, output_tokens=answer.usage.output_tokens),
-        cache="off",
+        usage=UsageBody(input_tokens=answer.usage.input, output_tokens=answer.usage.output),
+        cache=answer.cache,
         timings_ms={**stages, **answer.timings_ms},
         index_version=answer.retrieval.index_version,
         request_id=request_id,

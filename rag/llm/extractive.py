@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from rag.analysis import identifiers
+from rag.calls import Attempt, Call, ChatRequest, Reply, Usage
 from rag.protocols import Reranker
 from rag.sentences import sentences
-from rag.values import Deadline, Passage, Prompt, Reply, Usage
+from rag.values import Deadline, Passage
 
 MAX_SENTENCES = 3
 MARGIN = 2.0  # logits below the best sentence at which another still says something about the question
 CHARS_PER_TOKEN = 4  # of English; the budget is the caller's, not a model's
+FREE = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
 MIN_CHARS = 12  # shorter pieces are list marks and stray headings
 
 
@@ -54,30 +57,44 @@ class ExtractiveModel:
         """Choose sentences by *reranker*."""
         self._reranker = reranker
 
-    async def complete(self, prompt: Prompt, deadline: Deadline) -> Reply:
+    async def complete(self, request: ChatRequest, call: Call) -> Reply:
         """Up to three sentences in the order of the sources; empty when there are none."""
-        evidence = await find_evidence(self._reranker, prompt.question, prompt.passages, deadline=deadline)
-        chosen = _chosen(prompt, evidence)
+        started = time.perf_counter()
+        evidence = await find_evidence(self._reranker, request.question, request.passages, deadline=call.deadline)
+        chosen = _chosen(request, evidence)
+        spent_ms = (time.perf_counter() - started) * 1000
+        call.attempts.append(
+            Attempt(
+                number=len(call.attempts) + 1,
+                target=self.provider,
+                provider=self.provider,
+                model=self._reranker.name,
+                outcome="answered",
+                usage=FREE,
+                first_content_ms=spent_ms,
+                total_ms=spent_ms,
+            )
+        )
         return Reply(
             text=" ".join(f"{e.text} [{e.n}]" for e in chosen),
             provider=self.provider,
             model=self._reranker.name,
-            usage=Usage(input_tokens=0, output_tokens=0),
+            usage=FREE,
             spans=tuple((e.n, e.start, e.start + len(e.text)) for e in chosen),
         )
 
-    async def stream(self, prompt: Prompt, deadline: Deadline) -> AsyncIterator[str | Reply]:
+    async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         """The reply in pieces of a word, then whole."""
-        reply = await self.complete(prompt, deadline)
+        reply = await self.complete(request, call)
         for n, word in enumerate(reply.text.split(" ")):
             yield word if n == 0 else " " + word
         yield reply
 
 
-def _chosen(prompt: Prompt, evidence: Sequence[Evidence]) -> list[Evidence]:
+def _chosen(request: ChatRequest, evidence: Sequence[Evidence]) -> list[Evidence]:
     chosen: list[Evidence] = []
-    budget = prompt.max_tokens * CHARS_PER_TOKEN
-    asked = set(identifiers(prompt.question))
+    budget = request.max_tokens * CHARS_PER_TOKEN
+    asked = set(identifiers(request.question))
     named = len(asked & set(identifiers(evidence[0].text))) if evidence else 0
     for e in evidence:
         # beside the row of HLY-4031, that of HLY-4032 looks like an answer

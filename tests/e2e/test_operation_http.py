@@ -127,7 +127,7 @@ async def test_twenty_slow_streams_finish_over_four_connections(fake_service: Op
         spent = time.monotonic() - started
     answers = [stream[-1] for stream in streams]
     assert all(name == "done" and body["answer"] == "".join(ANSWER) for name, body in answers)
-    assert len(chat.prompts) == 20
+    assert len(chat.requests) == 20
     assert spent < 6  # one takes 2 s; in fours they would take 10
 
 

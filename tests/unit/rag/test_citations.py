@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rag.answering.citations import cite
-from rag.values import Chunk, Citation, Passage, Reply
+from rag.calls import Reply
+from rag.values import Chunk, Citation, Passage
 
 Make = Callable[..., Passage]
 REFUNDS = "Refunds take five days. Fees are kept."

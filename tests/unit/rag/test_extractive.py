@@ -3,8 +3,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rag.calls import Call, ChatRequest, Reply
 from rag.llm.extractive import ExtractiveModel, find_evidence
-from rag.values import Deadline, Passage, Prompt, Reply
+from rag.values import Deadline, Passage, tenant_id
 
 Make = Callable[..., Passage]
 Reranker = Callable[[Mapping[str, float]], Any]
@@ -13,9 +14,17 @@ DAYS, FEES = "Refunds take five days.", "All fees are kept."
 CARDS, BANKS = "Cards are refunded first.", "Banks come next."
 
 
+def asked(question: str, passages: tuple[Passage, ...], max_tokens: int) -> ChatRequest:
+    return ChatRequest("answer", question, passages, messages=(), max_tokens=max_tokens)
+
+
+def a_call() -> Call:
+    return Call(tenant_id("acme"), Deadline.after(60))
+
+
 async def answer(reranker: Any, *passages: Passage, max_tokens: int = 512) -> str:
     model = ExtractiveModel(reranker)
-    return (await model.complete(Prompt("refunds?", passages, max_tokens), Deadline.after(60))).text
+    return (await model.complete(asked("refunds?", passages, max_tokens), a_call())).text
 
 
 async def test_the_best_sentence_is_the_answer_with_its_source(passage: Make, table_reranker: Reranker) -> None:
@@ -95,7 +104,7 @@ async def test_evidence_is_ordered_by_score_then_place_and_points_into_its_passa
 async def test_the_stream_is_the_reply_in_pieces_and_then_the_reply(passage: Make, table_reranker: Reranker) -> None:
     model = ExtractiveModel(table_reranker({DAYS: 5.0}))
 
-    *pieces, last = [p async for p in model.stream(Prompt("q", (passage(1, DAYS),), 512), Deadline.after(60))]
+    *pieces, last = [p async for p in model.stream(asked("q", (passage(1, DAYS),), 512), a_call())]
 
     assert isinstance(last, Reply)
     assert last.provider == "extractive"

@@ -10,6 +10,18 @@ from rag.errors import RagError
 from rag.telemetry import request_id
 
 
+# a limit passes, or only the caller can change what is asked
+LIMITS = {
+    errors.Busy,
+    errors.BudgetExceeded,
+    errors.BalanceEmpty,
+    errors.UpstreamRateLimited,
+    errors.UpstreamRejected,
+    errors.ContextLength,
+    errors.ContentFiltered,
+}
+
+
 def tree(kind: type[RagError] = RagError) -> Iterator[type[RagError]]:
     yield kind
     for child in kind.__subclasses__():
@@ -30,7 +42,8 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 
 def test_faults_of_the_caller_are_4xx_and_others_5xx() -> None:
-    assert all((status_of(kind()) < 500) == issubclass(kind, errors.CallerError) for kind in tree())
+    assert all(status_of(kind()) < 500 for kind in tree(errors.CallerError))
+    assert {kind for kind in tree() if status_of(kind()) < 500} - set(tree(errors.CallerError)) == LIMITS
 
 
 def test_a_problem_says_what_happened_in_which_request() -> None:
@@ -49,3 +62,12 @@ def test_inner_faults_say_nothing_of_themselves() -> None:
 
     assert body["code"] == "store_error"
     assert body["detail"] == "the service failed; see its log"
+
+
+def test_a_problem_lists_what_was_tried_and_when_to_come_back() -> None:
+    tried = (errors.Tried("first", "overloaded", 12.4),)
+
+    body = problem_of(errors.UpstreamUnavailable(retry_after_s=1.2, tried=tried))
+
+    assert body["tried"] == [{"target": "first", "reason": "overloaded", "ms": 12}]
+    assert body["retry_after_s"] == 2

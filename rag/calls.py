@@ -1,0 +1,124 @@
+"""A call of a chat model: what is asked, what came of it, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID, uuid4
+
+from rag.values import Citation, Deadline, Passage, Retrieval, TenantId
+
+Task = Literal["answer", "rewrite", "hyde", "judge"]
+Need = Literal["json"]
+Finish = Literal["stop", "length"]
+AnswerStatus = Literal["answered", "no_evidence", "degraded"]
+Outcome = Literal["answered", "partial", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a chat model is asked, whoever serves it.
+
+    A model that generates reads `messages`; `question` and `passages` are what they were built from, for one that
+    chooses sentences. `needs` is what the model must be able to do, `tags` the classes of personal data inside.
+    """
+
+    task: Task
+    question: str
+    passages: tuple[Passage, ...]
+    messages: tuple[Message, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    needs: frozenset[Need] = frozenset()
+    tags: frozenset[str] = frozenset()
+    batch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one attempt by class, each counted once; None where nobody knows.
+
+    `output` contains `reasoning`; the input is the sum of the three input classes. `estimated` says that the numbers
+    are ours and not the provider's, `clamped` that the provider's contradicted one another.
+    """
+
+    input_uncached: int | None = None
+    input_cache_read: int | None = None
+    input_cache_write: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    estimated: bool = False
+    clamped: bool = False
+
+    @property
+    def input(self) -> int | None:
+        """All tokens read."""
+        known = [n for n in (self.input_uncached, self.input_cache_read, self.input_cache_write) if n is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request to one target. `reason` is the class of the failure, in the terms of rag/llm/failures.py."""
+
+    number: int
+    target: str
+    provider: str
+    model: str
+    outcome: Outcome
+    usage: Usage
+    reason: str = ""
+    first_content_ms: float | None = None
+    total_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class Call:
+    """One logical call: whose it is, how long it may take, and the attempts made so far, however it ends."""
+
+    tenant_id: TenantId
+    deadline: Deadline
+    feature: str = "query"
+    id: UUID = field(default_factory=uuid4)
+    attempts: list[Attempt] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's whole answer; its text marks sources as [n]. Empty text means the sources do not answer.
+
+    A model that knows the places it took its claims from gives them as (n, start, end) in the passages' texts.
+    `degraded` says that a lesser model answered than the one asked first.
+    """
+
+    text: str
+    provider: str
+    model: str
+    usage: Usage = Usage()
+    finish: Finish = "stop"
+    degraded: bool = False
+    spans: tuple[tuple[int, int, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A question's outcome: the cited text, or the honest absence of one."""
+
+    status: AnswerStatus
+    text: str
+    citations: tuple[Citation, ...]
+    provider: str
+    model: str
+    usage: Usage
+    retrieval: Retrieval
+    timings_ms: dict[str, float]
+    finish: Finish = "stop"
+    cache: Literal["miss", "hit", "off"] = "off"
