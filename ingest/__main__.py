@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from ingest.bar import bar
 from ingest.mirror import delete_gone, refuse_another_directory, survey
+from ingest.patience import patiently
 from ingest.pipeline import Pipeline, Result
-from ingest.report import bar, report, report_plan
-from ingest.run import Run, patiently
+from ingest.report import report, report_plan
+from ingest.run import Run
 from ingest.sandbox import Sandbox
 from ingest.sources import Found, Listing, find_all, find_files, find_rows
 from ingest.worker import Worker
@@ -126,7 +128,12 @@ def _say_what_is_not_read(listing: Listing) -> None:
 
 
 async def _work(run: Run, found: Iterable[Found], settings: Settings) -> None:
-    with bar() as show:
+    with bar("ingesting") as move:
+
+        def show(run: Run) -> None:
+            total = len(run.results) + run.enqueued
+            move(total - run.progress.waiting, total, run.progress.chunks)
+
         async with _worker(run.database, run.tenant, settings) as pipeline:
             enqueuing = asyncio.create_task(run.enqueue(found))
             try:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
+from ingest.patience import in_tenant
 from ingest.pipeline import Result
-from ingest.run import Run, patiently
+from ingest.run import Run
 from ingest.sources import UNREADABLE, Found, Listing, fingerprint
 from ingest.sync import Plan, plan
 from rag.errors import Conflict, InvalidInput
@@ -71,26 +73,17 @@ async def delete_gone(run: Run, planned: Plan, folder: str) -> None:
     """
     if any(result.code == UNREADABLE for result in run.results):
         return
-    stored = await patiently(lambda: _stored(run, folder))
-    gone = [*planned.deleted, *(old for old, new in planned.renamed if new in stored)]
+    state = await in_tenant(run.database, run.tenant, partial(folder_state, folder=folder))
+    gone = [*planned.deleted, *(old for old, new in planned.renamed if new in state.stored)]
     deleted: set[str] = set()
     for start in range(0, len(gone), DELETED_AT_ONCE):
         batch = gone[start : start + DELETED_AT_ONCE]
-        deleted |= await patiently(lambda batch=batch: _delete(run, batch, folder))  # type: ignore[misc]
+        delete = partial(delete_from_folder, external_ids=batch, folder=folder)
+        deleted |= await in_tenant(run.database, run.tenant, delete)
     run.deleted = len(deleted & {*planned.deleted})
     run.renamed = len(deleted) - run.deleted
     async with run.database.tenant(run.tenant) as tx:
         await compact_if_due(tx)
-
-
-async def _stored(run: Run, folder: str) -> dict[str, bytes]:
-    async with run.database.tenant(run.tenant) as tx:
-        return (await folder_state(tx, folder)).stored
-
-
-async def _delete(run: Run, names: list[str], folder: str) -> set[str]:
-    async with run.database.tenant(run.tenant) as tx:
-        return await delete_from_folder(tx, names, folder=folder)
 
 
 def _held(name: str, holder: str | None) -> Result:

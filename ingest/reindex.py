@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from ingest.blocks import Parsed, inflated
 from ingest.embedding import Embedded, embed
+from ingest.patience import in_tenant, patiently
 from ingest.pipeline import CHUNKER, Cut, Source, cut, prepared
-from ingest.run import patiently
 from rag.analysis import ANALYSER
 from rag.errors import Conflict, IndexMismatch
 from rag.protocols import Embedder
 from rag.store.compaction import compact_if_due
-from rag.store.engine import Database
+from rag.store.engine import Database, TenantTx
 from rag.store.generations import (
     Index,
     MissingDocument,
@@ -28,6 +29,8 @@ from rag.store.generations import (
 from rag.store.neighbours import graph_if_large
 from rag.store.writing import PreparedDocument, add_to_index, known_vectors
 from rag.values import ContentId, DocumentId, TenantId
+
+T = TypeVar("T")
 
 WARNINGS_KEPT = 20  # an embedder may refuse every chunk there is
 
@@ -72,20 +75,21 @@ class Reindex:
         Raises Conflict for documents that cannot be cut anew, IndexMismatch when this release would cut them otherwise
         than the index's, NotFound when the index was dropped meanwhile.
         """
-        while await patiently(self._look):
+        generation = self._index.generation
+        while await self._lacks_some():
             after: DocumentId | None = None
-            while documents := await patiently(partial(self._next, after)):
+            while documents := await self._in_tenant(partial(missing_documents, generation=generation, after=after)):
                 await self._bring_in(documents)
                 after = documents[-1].document_id
 
     async def tidy(self) -> None:
         """Merge the many small posting blocks that the building has left, and put a large index into the graph."""
-        await patiently(self._compact)
+        await self._in_tenant(partial(compact_if_due, index=self._index.generation))
         await patiently(partial(graph_if_large, self._database, self._tenant_id, self._index.generation))
 
     async def switch(self) -> None:
         """Return when questions go to the index, which then had every document."""
-        while not await patiently(self._try_to_switch):
+        while not await self._in_tenant(partial(switch, generation=self._index.generation)):
             await self.catch_up()
 
     async def switch_if_embedded(self) -> list[str]:
@@ -93,8 +97,14 @@ class Reindex:
 
         Otherwise those that have none, as `unembedded`: nothing was switched.
         """
+
+        async def attempt(tx: TenantTx) -> tuple[list[str], bool]:
+            # before the lock: it may take seconds
+            unembedded = await without_any_vector(tx, self._index.generation)
+            return unembedded, not unembedded and await switch(tx, self._index.generation)
+
         while True:
-            unembedded, switched = await patiently(self._try_to_switch_if_embedded)
+            unembedded, switched = await self._in_tenant(attempt)
             if unembedded or switched:
                 return unembedded
             await self.catch_up()
@@ -104,15 +114,14 @@ class Reindex:
 
         The pipeline stores no such document.
         """
-        return await patiently(self._unembedded)
+        return await self._in_tenant(partial(without_any_vector, generation=self._index.generation))
 
-    async def _compact(self) -> None:
-        async with self._database.tenant(self._tenant_id) as tx:
-            await compact_if_due(tx, self._index.generation)
+    async def _in_tenant(self, work: Callable[[TenantTx], Awaitable[T]]) -> T:
+        return await in_tenant(self._database, self._tenant_id, work)
 
-    async def _look(self) -> bool:
-        async with self._database.tenant(self._tenant_id) as tx:
-            self.progress.missing = await count_missing(tx, self._index.generation)
+    async def _lacks_some(self) -> bool:
+        count = partial(count_missing, generation=self._index.generation)
+        self.progress.missing = await self._in_tenant(count)
         self._show(self.progress)
         recipe = self._index.recipe
         if self.progress.missing and (recipe.analyser, recipe.chunker) != (ANALYSER, CHUNKER):
@@ -122,10 +131,6 @@ class Reindex:
             )
         return self.progress.missing > 0
 
-    async def _next(self, after: DocumentId | None) -> list[MissingDocument]:
-        async with self._database.tenant(self._tenant_id) as tx:
-            return await missing_documents(tx, self._index.generation, after=after)
-
     async def _bring_in(self, documents: Sequence[MissingDocument]) -> None:
         parts = [await asyncio.to_thread(_cut_anew, document, self._embedder) for document in documents]
         texts = {content: text for part in parts for content, text in part.texts()}
@@ -134,13 +139,14 @@ class Reindex:
             (document.document_id, replace(prepared(part, vectors), fingerprint=document.fingerprint))
             for document, part in zip(documents, parts, strict=True)
         ]
-        self._count(await patiently(partial(self._add, ready)))
+        add = partial(add_to_index, documents=ready, recipe=self._index.recipe, generation=self._index.generation)
+        self._count(await self._in_tenant(add))
 
     async def _vectors(self, texts: Mapping[ContentId, str]) -> Embedded:
         """The texts' vectors: those that an index of the same embedder has already, and the others made anew."""
         vectors: Embedded = {}
-        for generation in await patiently(self._of_same_embedder):
-            vectors |= await patiently(partial(self._known, [*texts], generation))
+        for generation in await self._in_tenant(self._of_same_embedder):
+            vectors |= await self._in_tenant(partial(known_vectors, contents=[*texts], generation=generation))
         self.progress.reused += len(vectors)
         async for some in embed(self._embedder, {c: text for c, text in texts.items() if c not in vectors}):
             vectors |= some
@@ -148,19 +154,10 @@ class Reindex:
             self._show(self.progress)
         return vectors
 
-    async def _of_same_embedder(self) -> list[int]:
-        async with self._database.tenant(self._tenant_id) as tx:
-            indexes = await indexes_of(tx)
+    async def _of_same_embedder(self, tx: TenantTx) -> list[int]:
+        indexes = await indexes_of(tx)
         every = (*indexes.below, *filter(None, (indexes.current,)), *indexes.above)
         return [index.generation for index in every if index.recipe.embedder == self._index.recipe.embedder]
-
-    async def _known(self, contents: Sequence[ContentId], generation: int) -> Embedded:
-        async with self._database.tenant(self._tenant_id) as tx:
-            return {**await known_vectors(tx, contents, generation=generation)}
-
-    async def _add(self, ready: Sequence[tuple[DocumentId, PreparedDocument]]) -> list[PreparedDocument]:
-        async with self._database.tenant(self._tenant_id) as tx:
-            return await add_to_index(tx, ready, self._index.recipe, generation=self._index.generation)
 
     def _count(self, added: Sequence[PreparedDocument]) -> None:
         now = self.progress
@@ -171,19 +168,6 @@ class Reindex:
         warnings = [f"{document.external_id}: {warning}" for document in added for warning in document.warnings]
         now.warnings += warnings[: WARNINGS_KEPT - len(now.warnings)]
         self._show(now)
-
-    async def _try_to_switch(self) -> bool:
-        async with self._database.tenant(self._tenant_id) as tx:
-            return await switch(tx, self._index.generation)
-
-    async def _try_to_switch_if_embedded(self) -> tuple[list[str], bool]:
-        async with self._database.tenant(self._tenant_id) as tx:
-            unembedded = await without_any_vector(tx, self._index.generation)  # before the lock: it may take seconds
-            return unembedded, not unembedded and await switch(tx, self._index.generation)
-
-    async def _unembedded(self) -> list[str]:
-        async with self._database.tenant(self._tenant_id) as tx:
-            return await without_any_vector(tx, self._index.generation)
 
 
 def _cut_anew(document: MissingDocument, embedder: Embedder) -> Cut:

@@ -11,9 +11,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingest.bar import Move, bar
 from ingest.pipeline import CHUNKER
 from ingest.reindex import Progress, Reindex
-from ingest.reindex_report import Outcome, bar, report
+from ingest.reindex_report import Outcome, report
 from ingest.reindex_suite import Judgement, groups_asked, judge
 from rag.analysis import ANALYSER
 from rag.errors import Conflict, IndexMismatch
@@ -112,12 +113,19 @@ async def _build(call: _Call) -> Outcome:
             await drop_index(call.database, call.tenant, index.generation)
     async with call.database.tenant(call.tenant) as tx:
         following = await open_next(tx, recipe)
-    with bar() as show:
-        building = Reindex(call.database, call.tenant, following, embedder=call.embedders[recipe.embedder], show=show)
+    with bar("reindexing") as move:
+        building = _reindex(call, following, move)
         await building.catch_up()
         await building.tidy()
         await building.catch_up()
     return await _judged(call, building, following)
+
+
+def _reindex(call: _Call, index: Index, move: Move) -> Reindex:
+    def show(now: Progress) -> None:
+        move(now.documents, now.documents + now.missing, now.chunks)
+
+    return Reindex(call.database, call.tenant, index, embedder=call.embedders[index.recipe.embedder], show=show)
 
 
 async def _judged(call: _Call, building: Reindex, following: Index) -> Outcome:
@@ -162,9 +170,8 @@ async def _rollback(call: _Call) -> Outcome:
             f"{target} cannot be asked by this release, whose analyser is {ANALYSER}; start the old one"
         )
     check_embedder(target.recipe.embedder, call.embedders, index=target)
-    embedder = call.embedders[target.recipe.embedder]
-    with bar() as show:
-        building = Reindex(call.database, call.tenant, target, embedder=embedder, show=show)
+    with bar("reindexing") as move:
+        building = _reindex(call, target, move)
         await building.switch()
     note = f"{target} is asked again; --drop-old frees the room of the one above"
     return Outcome("switched", target, building.progress, note=note)

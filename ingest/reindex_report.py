@@ -1,20 +1,13 @@
-"""What `rag reindex` says of itself: a bar while it builds, and what it has done."""
+"""What `rag reindex` says of what it has done."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-
-from ingest.reindex import Progress, Show
+from ingest.reindex import Progress
 from ingest.reindex_suite import Judgement
 from rag.store.generations import Index
 
@@ -28,29 +21,6 @@ class Outcome:
     progress: Progress = field(default_factory=Progress)
     judgement: Judgement | None = None
     note: str = ""
-
-
-@contextmanager
-def bar() -> Iterator[Show]:
-    """A bar on a terminal: documents in the new index of all that there are, chunks, their rate, time left."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[chunks]} chunks, {task.fields[rate]:.0f}/s"),
-        TimeRemainingColumn(),
-    )
-    started = time.monotonic()
-    with Bar(*columns, console=console, disable=not console.is_terminal) as shown:
-        task = shown.add_task("reindexing", total=None, chunks=0, rate=0.0)
-
-        def show(now: Progress) -> None:
-            rate = now.chunks / max(time.monotonic() - started, 1e-9)
-            total = now.documents + now.missing
-            shown.update(task, total=total, completed=now.documents, chunks=now.chunks, rate=rate)
-
-        yield show
 
 
 def report(tenant: str, outcome: Outcome, seconds: float, *, as_json: bool) -> None:

@@ -1,46 +1,15 @@
-"""What a run says of itself: a bar while it goes on, and an honest account at the end."""
+"""What a run says of itself: an honest account at the end."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from collections.abc import Iterable
 
 from ingest.mirror import Survey
 from ingest.pipeline import Result
 from ingest.run import Run
 from ingest.sources import UNREADABLE
-
-Show = Callable[[Run], None]
-
-
-@contextmanager
-def bar() -> Iterator[Show]:
-    """A bar on a terminal, fed with the run: documents that ended of those known, chunks, their rate, time left."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[chunks]} chunks, {task.fields[rate]:.0f}/s"),
-        TimeRemainingColumn(),
-    )
-    started = time.monotonic()
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("ingesting", total=None, chunks=0, rate=0.0)
-
-        def show(run: Run) -> None:
-            now = run.progress
-            rate = now.chunks / max(time.monotonic() - started, 1e-9)
-            total = len(run.results) + run.enqueued
-            progress.update(task, total=total, completed=total - now.waiting, chunks=now.chunks, rate=rate)
-
-        yield show
 
 
 async def report(run: Run, seconds: float, *, as_json: bool) -> bool:

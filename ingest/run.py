@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from functools import partial
 from uuid import uuid4
 
+from ingest.patience import in_tenant, patiently
 from ingest.pipeline import Result, Source, changed_sources, refused
 from ingest.sources import Found, load, refuse_repeated
-from rag.errors import StoreUnavailable
 from rag.store.engine import Database, TenantTx
 from rag.store.jobs import Remark, RunProgress, Upload, enqueue_run, run_progress, run_remarks, supersede
 from rag.store.queue import BATCH_BYTES, BATCH_JOBS
 from rag.values import RunId, TenantId
 
 LOOK_S = 0.2  # between looks at the run's progress
-OUTAGE_S = 60.0  # how long the database may be away before the run gives up; its jobs stay in the queue
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -46,12 +42,16 @@ class Run:
         seen: set[str] = set()
         for batch in _batches(found):
             loaded = [refuse_repeated(await asyncio.to_thread(load, item), seen) for item in batch]
-            self.results += [item for item in loaded if isinstance(item, Result)]
-            sources = [self._placed(item) for item in loaded if isinstance(item, Source)]
-            self.results += [failed for source in sources if (failed := refused(source))]
-            sources = [source for source in sources if not refused(source)]
+            checked = [refused(item) or item if isinstance(item, Source) else item for item in loaded]
+            self.results += [item for item in checked if isinstance(item, Result)]
+            sources = [
+                replace(item, folder=self.folder, keep_history=self.keep_history)
+                for item in checked
+                if isinstance(item, Source)
+            ]
             if sources:
-                changed = await patiently(lambda sources=sources: self._enqueue(sources))  # type: ignore[misc]
+                put = partial(_enqueue_changed, sources=sources, run_id=self.run_id)
+                changed = await in_tenant(self.database, self.tenant, put)
                 same = {source.external_id for source in sources} - changed
                 self.results += [Result(name, "unchanged") for name in sorted(same)]
                 self.enqueued += len(changed)
@@ -65,7 +65,7 @@ class Run:
         """
         while True:
             all_in = enqueuing.done()
-            self.progress = await patiently(self._look)
+            self.progress = await in_tenant(self.database, self.tenant, partial(run_progress, run_id=self.run_id))
             show(self)
             if all_in and not self.progress.waiting:
                 return
@@ -74,59 +74,23 @@ class Run:
 
     async def remarks(self) -> list[Result]:
         """What the jobs of the run left to say: failures, and warnings of what was stored; `progress` is then new."""
-        self.progress, found = await patiently(self._look_back)
-        return [
-            Result(
-                remark.external_id,
-                remark.state,
-                code=remark.error_code or "",
-                reason=remark.error_detail or "",
-                warnings=tuple(remark.warnings),
-            )
-            for remark in found
-        ]
 
-    def _placed(self, source: Source) -> Source:
-        return Source(
-            source.external_id,
-            source.data,
-            source.content_type,
-            source.facets,
-            folder=self.folder,
-            keep_history=self.keep_history,
-        )
+        async def look_back(tx: TenantTx) -> tuple[RunProgress, list[Result]]:
+            remarks = await run_remarks(tx, self.run_id)
+            return await run_progress(tx, self.run_id), [_as_result(remark) for remark in remarks]
 
-    async def _enqueue(self, sources: list[Source]) -> set[str]:
-        """The ids of those that were put into the queue."""
-        async with self.database.tenant(self.tenant) as tx:
-            return await _enqueue_changed(tx, sources, self.run_id)
-
-    async def _look(self) -> RunProgress:
-        async with self.database.tenant(self.tenant) as tx:
-            return await run_progress(tx, self.run_id)
-
-    async def _look_back(self) -> tuple[RunProgress, list[Remark]]:
-        async with self.database.tenant(self.tenant) as tx:
-            return await run_progress(tx, self.run_id), await run_remarks(tx, self.run_id)
+        self.progress, found = await in_tenant(self.database, self.tenant, look_back)
+        return found
 
 
-async def patiently(work: Callable[[], Awaitable[T]]) -> T:
-    """What *work* gives, tried again while the database is away.
-
-    Raises StoreUnavailable when it stays away.
-    """
-    away_since: float | None = None
-    while True:
-        began = time.monotonic()
-        try:
-            return await work()
-        except StoreUnavailable:
-            failed = time.monotonic()
-            if away_since is None or failed - began > OUTAGE_S:  # so long at work, it had a database meanwhile
-                away_since = failed
-            if failed - away_since > OUTAGE_S:
-                raise
-            await asyncio.sleep(LOOK_S)
+def _as_result(remark: Remark) -> Result:
+    return Result(
+        remark.external_id,
+        remark.state,
+        code=remark.error_code or "",
+        reason=remark.error_detail or "",
+        warnings=tuple(remark.warnings),
+    )
 
 
 async def _enqueue_changed(tx: TenantTx, sources: list[Source], run_id: RunId) -> set[str]:

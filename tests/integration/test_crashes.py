@@ -15,7 +15,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ingest.run import patiently
+from ingest.patience import patiently
 from rag.errors import NotFound
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-import ingest.run as run
-from ingest.run import patiently
+from ingest import patience
+from ingest.patience import patiently
 from rag.errors import StoreUnavailable
 
 
 @pytest.fixture(autouse=True)
 def short_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "OUTAGE_S", 0.1)
-    monkeypatch.setattr(run, "LOOK_S", 0.001)
+    monkeypatch.setattr(patience, "OUTAGE_S", 0.1)
+    monkeypatch.setattr(patience, "PAUSE_S", 0.001)
 
 
 async def test_long_work_that_loses_the_database_once_is_done_again() -> None:
