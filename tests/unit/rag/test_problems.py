@@ -9,7 +9,6 @@ from rag.api.problems import STATUS, problem_of, status_of
 from rag.errors import RagError
 from rag.telemetry import request_id
 
-
 # a limit passes, or only the caller can change what is asked
 LIMITS = {
     errors.Busy,
