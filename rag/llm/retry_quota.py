@@ -1,4 +1,4 @@
-"""A purse for second attempts: while much fails, few are made, so that retries do not add to the load they come from."""
+"""A purse for second attempts: while much fails, few are made, so that retries do not add to the load."""
 
 from __future__ import annotations
 
