@@ -58,11 +58,15 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What an error body says: its codes and types, the most telling first, in small letters; its text; its status."""
+    """What an error body says: its codes and types in small letters, the most telling first, and the rest it may have.
+
+    `delay` is Gemini's `retryDelay`.
+    """
 
     kinds: tuple[str, ...] = ()
     message: str = ""
     status: int | None = None
+    delay: str = ""
 
 
 def classify(complaint: Complaint, status: int) -> Reason:
