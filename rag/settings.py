@@ -44,6 +44,12 @@ class Target(BaseModel):
     connect_timeout_s: Annotated[float, Field(gt=0)] = 2.0
     first_content_timeout_s: Annotated[float, Field(gt=0)] = 10.0
     idle_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    overflow_depth: Annotated[
+        int, Field(ge=1, description="of a local one: requests under way, then the API's turn")
+    ] = 4
+    overflow_tokens: Annotated[int, Field(ge=1, description="of a local one: longer prompts go to the API first")] = (
+        4096
+    )
 
 
 class Settings(BaseSettings):

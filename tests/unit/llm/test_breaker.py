@@ -311,7 +311,7 @@ class AnySequence(RuleBasedStateMachine):
     @invariant()
     def it_can_always_be_asked_again(self) -> None:
         longest = max(LIMITS.longest_s, LIMITS.lease_s, 3600)
-        assert 0 <= self.breaker.opens_in_s() <= longest
+        assert 0 <= self.breaker.opens_in_s() <= longest + 1e-6  # of floats
 
 
 AnySequence.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
