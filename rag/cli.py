@@ -267,7 +267,7 @@ def _models_list(_: argparse.Namespace) -> int:
     return int(any(found != "ok" for found in states.values()))
 
 
-def _doctor(_: argparse.Namespace) -> None:
+def _doctor(_: argparse.Namespace) -> int:
     async def run(database: Database) -> None:
         _print(f"ok         {await database.describe()}, row-level security in force")
 
@@ -275,7 +275,24 @@ def _doctor(_: argparse.Namespace) -> None:
     kind = "embedded" if settings.database_url is None else "DATABASE_URL"
     _print(f"ok         settings; data in {settings.home.absolute()}, database: {kind}")
     asyncio.run(_check_models(settings))
+    answering = asyncio.run(_check_chat(settings))
     _with_store(run)
+    return int(not answering)
+
+
+async def _check_chat(settings: Settings) -> bool:
+    from rag.llm.checking import check_target  # noqa: PLC0415
+    from rag.llm.opening import check_chat, open_providers  # noqa: PLC0415
+
+    check_chat(settings)
+    async with open_providers(settings) as providers:
+        faults = await asyncio.gather(*map(check_target, providers))
+    for provider, fault in zip(providers, faults, strict=True):
+        target = provider.target
+        _print(
+            f"{'wrong' if fault else 'ok':10} chat target {target.name}, {fault or f'{target.model} at {target.url}'}"
+        )
+    return not any(faults)
 
 
 async def _check_models(settings: Settings) -> None:

@@ -16,6 +16,15 @@ PREFIX = "RAG_"
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
 
+Quirk = Literal[
+    "api_key_header",  # Azure: the key in `api-key`
+    "max_tokens",  # the older name of max_completion_tokens
+    "no_temperature",  # reasoning models refuse one
+    "no_usage",  # refuses to be asked for usage
+    "null_finish",  # some Ollama: the last marker without a reason is a whole answer
+    "writes_outside",  # tokens written to the cache are not inside prompt_tokens
+]
+
 
 class Target(BaseModel):
     """A chat model somewhere: where it is, what it can do, and how long to wait for it."""
@@ -30,10 +39,17 @@ class Target(BaseModel):
     lane: Literal["local", "api"] = "api"
     context_tokens: Annotated[int, Field(ge=512)] = 8192
     can: frozenset[Literal["json"]] = frozenset({"json"})
+    quirks: frozenset[Quirk] = Field(default=frozenset(), description="where a compatible service differs")
     allows: frozenset[str] = Field(default=frozenset(), description="the data tags that may go there")
     connect_timeout_s: Annotated[float, Field(gt=0)] = 2.0
     first_content_timeout_s: Annotated[float, Field(gt=0)] = 10.0
     idle_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    overflow_depth: Annotated[
+        int, Field(ge=1, description="of a local one: requests under way, then the API's turn")
+    ] = 4
+    overflow_tokens: Annotated[int, Field(ge=1, description="of a local one: longer prompts go to the API first")] = (
+        4096
+    )
 
 
 class Settings(BaseSettings):

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 T = TypeVar("T")
 
@@ -48,6 +48,20 @@ class Metrics:
         self.stages = Histogram("rag_stage_seconds", "Time by retrieval stage", ["stage"], registry=registry)
         self.answers = Counter("rag_answers_total", "Answers by status", ["status"], registry=registry)
         self.jobs = Counter("rag_jobs_total", "Ended ingestion jobs", ["state"], registry=registry)
+        self.attempts = Counter(
+            "rag_chat_attempts_total", "Requests to chat models by how they ended", ["target", "outcome"],
+            registry=registry,
+        )  # fmt: skip
+        self.failovers = Counter(
+            "rag_chat_failovers_total", "Changes of the target within a request", ["left", "taken"], registry=registry
+        )
+        self.first_content = Histogram(
+            "rag_chat_first_content_seconds", "Time to a target's first words", ["target"], registry=registry
+        )
+        self.target_state = Gauge(
+            "rag_chat_target_state", "0 closed, 1 half-open, 2 open, 3 resting, 4 disabled", ["target"],
+            registry=registry,
+        )  # fmt: skip
 
     def observe_stages(self, timings_ms: dict[str, float]) -> None:
         """Count the stages of one search."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from rag.answering.answerer import Answerer, Answering
 from rag.inference.opening import open_embedders, open_reranker
-from rag.llm.extractive import ExtractiveModel
+from rag.llm.lanes import Lanes
+from rag.llm.opening import open_chat
 from rag.protocols import Embedder
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
@@ -28,6 +29,7 @@ class Services:
     embedders: Mapping[str, Embedder]
     retriever: Retriever
     answerer: Answerer
+    lanes: Lanes
     metrics: Metrics
 
 
@@ -38,6 +40,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
     async with (
         open_embedders(settings) as embedders,
         open_reranker(settings) as reranker,
+        open_chat(settings, reranker, metrics) as chat,
         open_store(settings) as database,
     ):
         retriever = Retriever(
@@ -56,7 +59,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             database,
             retriever=retriever,
             reranker=reranker,
-            chat=ExtractiveModel(reranker),
+            chat=chat,
             answering=Answering(settings.answer_min_support, settings.section_chars),
         )
-        yield Services(settings, database, embedders, retriever, answerer, metrics)
+        yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)

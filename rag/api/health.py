@@ -7,6 +7,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from rag.api.auth import ServicesDep
+from rag.errors import UpstreamUnavailable
+from rag.llm.breaker import State
 
 router = APIRouter(tags=["operation"])
 
@@ -18,11 +20,13 @@ async def healthz() -> dict[str, str]:
 
 
 @router.get("/readyz")
-async def readyz(services: ServicesDep) -> dict[str, str]:
-    """The database answers and the models compute."""
+async def readyz(services: ServicesDep) -> dict[str, str | dict[str, State]]:
+    """The database answers, the models compute, and something is left to answer with; the state of each chat target."""
     await services.database.describe()
     await next(iter(services.embedders.values())).embed_query("ready?")
-    return {"status": "ready", "database": "ok", "models": "ok"}
+    if not services.lanes.can_answer():
+        raise UpstreamUnavailable
+    return {"status": "ready", "database": "ok", "models": "ok", "chat": services.lanes.states()}
 
 
 @router.get("/metrics")

@@ -54,8 +54,8 @@ async def _events(
     first: Sequence[Passage] | str | Answer, rest: Events, *, services: Services, deadline: Deadline
 ) -> AsyncIterator[ServerSentEvent]:
     try:
-        yield _event(first, services)
-        async with aclosing(rest):
+        async with aclosing(rest):  # whoever leaves, even before the first word, ends the call of the model
+            yield _event(first, services)
             while True:
                 async with within(deadline.remaining_s()):
                     item = await anext(rest, None)

@@ -21,6 +21,7 @@ import uvicorn
 
 from rag.answering.answerer import Answerer, Answering
 from rag.app import Background, create_app
+from rag.llm.lanes import Chain, Lanes
 from rag.protocols import ChatModel
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
@@ -280,7 +281,8 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
     answerer = Answerer(
         database, retriever=retriever, reranker=reranker, chat=chat, answering=Answering(0.5, settings.section_chars)
     )
-    return Services(settings, database, embedders(embedder), retriever, answerer, metrics)
+    lanes = getattr(chat, "lanes", Lanes({"answer": Chain((), extractive=True)}))
+    return Services(settings, database, embedders(embedder), retriever, answerer, lanes, metrics)
 
 
 @asynccontextmanager

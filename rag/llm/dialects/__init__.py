@@ -1,0 +1,1 @@
+"""How each family of providers is asked, and what its answers mean."""

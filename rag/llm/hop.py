@@ -1,0 +1,34 @@
+"""A target as one process sees it: where it is, whether it may be asked now, and how much it has to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rag.calls import ChatRequest
+from rag.llm.breaker import Breaker
+from rag.llm.provider import Provider
+from rag.settings import Target
+
+
+@dataclass(eq=False, slots=True)
+class Hop:
+    """A provider, its breaker, and the attempts under way."""
+
+    provider: Provider
+    breaker: Breaker = field(default_factory=Breaker)
+    under_way: int = 0
+
+    @property
+    def target(self) -> Target:
+        """The settings' target."""
+        return self.provider.target
+
+
+def tokens_of(text: str) -> int:
+    """No fewer tokens than a model would count: half the characters, but a CJK character is more than one."""
+    return -(-max(3 * len(text), 2 * len(text.encode(errors="surrogatepass"))) // 6)
+
+
+def prompt_tokens(request: ChatRequest) -> int:
+    """No fewer tokens than the messages have."""
+    return sum(tokens_of(message.text) for message in request.messages)
