@@ -185,8 +185,8 @@ class _Response:
         elif step.kind == "status":
             await self._whole(step.code, step.body, step.headers)
         elif step.kind == "fails":
-            code, body = self._rendering.status_body(step.text)
-            await self._whole(code, body, {"Content-Type": "application/json", **step.headers})
+            code, content_type, body = self._rendering.failed(step.text)
+            await self._whole(code, body, {"Content-Type": content_type, **step.headers})
         elif step.kind == "head":
             await self._head(KINDS.get(step.text, step.text) or self._rendering.content_type, step.headers)
         else:
