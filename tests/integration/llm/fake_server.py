@@ -219,7 +219,7 @@ class _Response:
         await self._lines(200, {"Content-Type": content_type, "Transfer-Encoding": "chunked", **headers})
 
     async def _whole(self, code: int, body: bytes, headers: Mapping[str, str]) -> None:
-        await self._lines(code, {**headers, "Content-Length": str(len(body))})
+        await self._lines(code, {"Content-Length": str(len(body)), **headers})
         await self._send(body)
 
     async def _lines(self, code: int, headers: Mapping[str, str]) -> None:
