@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from rag.answering.answerer import Answerer, Answering
+from rag.answering.metering import MeteredChat, paid_chains
+from rag.answering.prices import Prices
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.extractive import ExtractiveModel
 from rag.protocols import Embedder
@@ -52,11 +54,17 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
                 fused_weight=settings.fused_weight,
             ),
         )
+        metered = MeteredChat(
+            ExtractiveModel(reranker), database, prices=Prices(settings.prices), chains=paid_chains(settings)
+        )
         answerer = Answerer(
             database,
             retriever=retriever,
             reranker=reranker,
-            chat=ExtractiveModel(reranker),
+            chat=metered,
             answering=Answering(settings.answer_min_support, settings.section_chars),
         )
-        yield Services(settings, database, embedders, retriever, answerer, metrics)
+        try:
+            yield Services(settings, database, embedders, retriever, answerer, metrics)
+        finally:
+            await metered.drain()
