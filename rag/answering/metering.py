@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from rag.answering.prices import Prices, seller
+from rag.answering.prices import Prices, plain, seller
 from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage
 from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown, StoreError, StoreUnavailable
 from rag.protocols import ChatModel
@@ -156,7 +156,9 @@ class MeteredChat:
         entries = [self._entry(attempt, size) for attempt in call.attempts]
         try:
             async with asyncio.timeout(self._grace_s):
-                while not await self._settled(call.tenant_id, operation, entries):
+                while True:
+                    if await self._settled(call.tenant_id, operation, entries):
+                        return
                     await asyncio.sleep(AGAIN_S)
         except (StoreError, TimeoutError, asyncio.CancelledError) as exc:  # cancelled only when the service stops
             _lost(operation, entries, str(exc) or type(exc).__name__)
@@ -201,22 +203,18 @@ def _refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | Balanc
         return PriceUnknown()
     worst = max(unfit, key=lambda v: (v.budget.resets_at is None, v.budget.resets_at or now))
     budget, wanted = worst.budget, worst.wanted or Decimal(0)
-    left = f"{_plain(max(budget.left, Decimal(0)))} of {_plain(budget.amount)} {NAMES[budget.unit]} are left, and"
-    needs = f"this call may need {_plain(wanted)}"
+    left = f"{plain(max(budget.left, Decimal(0)))} of {plain(budget.amount)} {NAMES[budget.unit]} are left, and"
+    needs = f"this call may need {plain(wanted)}"
     if budget.resets_at is None:
         return BalanceEmpty(f"{left} {needs}; more must be paid for")
     if wanted > budget.amount:
-        whole = f"more than a whole {budget.period} has: {_plain(budget.amount)}"
+        whole = f"more than a whole {budget.period} has: {plain(budget.amount)}"
         return BudgetExceeded(f"{needs} {NAMES[budget.unit]}, {whole}")
     anew = f"{budget.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return BudgetExceeded(
         f"{left} {needs}; the next {budget.period} begins at {anew}",
         retry_after_s=max((budget.resets_at - now).total_seconds(), 1.0),
     )
-
-
-def _plain(amount: Decimal) -> str:
-    return f"{amount.normalize():f}"
 
 
 def _lost(operation: Operation, entries: Sequence[Entry], cause: str) -> None:

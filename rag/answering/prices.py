@@ -87,6 +87,11 @@ def seller(url: str) -> str:
     return urlsplit(url).hostname or url
 
 
+def plain(amount: Decimal) -> str:
+    """An amount in digits, without idle zeros."""
+    return f"{amount.normalize():f}"
+
+
 def steps() -> list[int]:
     """Sizes of input from which any model of the table has another price."""
     from genai_prices.types import ModelPrice, TieredPrices  # noqa: PLC0415 - as in _table
