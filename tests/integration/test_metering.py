@@ -13,14 +13,11 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import rag.answering.metering as metering
-from rag.answering.prices import Prices
 from rag.calls import Usage
-from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown, StoreUnavailable, UpstreamTimeout
-from rag.store.budgets import delete_budget
+from rag.errors import BudgetExceeded, StoreUnavailable, UpstreamTimeout
 from rag.store.engine import Database, open_database
 from rag.store.ledger import Entry, Operation, settle
 from rag.values import TenantId
-from tests.conftest import MakeTenant
 from tests.integration.spending import (
     SpendingChat,
     attempt,
@@ -65,50 +62,6 @@ async def test_while_it_works_a_call_holds_the_most_it_can_use_and_no_connection
         meanwhile = await budget(single, tenant)
 
     assert (meanwhile.reserved, meanwhile.spent) == (4000, 0)
-
-
-async def test_a_window_that_is_used_up_refuses_with_the_moment_it_begins_anew(
-    database: Database, tenant: TenantId
-) -> None:
-    await give(database, tenant, 3999 + 50, period="hour")
-    await give(database, tenant, 1_000_000, period="month")
-    chat = SpendingChat()
-    model = metered(database, chat)
-    await model.complete(request(), call(tenant))
-
-    with pytest.raises(BudgetExceeded, match=r"^3999 of 4049 tokens are left.* need 4000; the next hour") as refused:
-        await model.complete(request(), call(tenant))
-
-    resets_at = (await budget(database, tenant, "hour")).resets_at
-    assert resets_at is not None
-    assert f"{resets_at:%H:%M:%S}Z" in refused.value.detail
-    assert 0 < (refused.value.retry_after_s or 0) <= 3600
-    assert chat.asked == 1
-    assert (await budget(database, tenant, "month")).reserved == 0
-
-
-async def test_a_prepaid_balance_that_is_used_up_asks_to_be_paid_for(database: Database, tenant: TenantId) -> None:
-    await give(database, tenant, 4049, period="prepaid")
-    model = metered(database, SpendingChat())
-    await model.complete(request(), call(tenant))
-
-    with pytest.raises(BalanceEmpty, match="3999 of 4049 tokens are left"):
-        await model.complete(request(), call(tenant))
-    await give(database, tenant, 5000, period="prepaid")
-    await model.complete(request(), call(tenant))
-
-    assert (await budget(database, tenant, "prepaid")).spent == 100
-
-
-async def test_a_call_larger_than_the_whole_budget_is_told_that_waiting_does_not_help(
-    database: Database, tenant: TenantId
-) -> None:
-    await give(database, tenant, 3000)
-
-    with pytest.raises(BudgetExceeded, match="more than a whole day has: 3000") as refused:
-        await metered(database, SpendingChat()).complete(request(), call(tenant))
-
-    assert refused.value.retry_after_s is None
 
 
 async def test_bug_23_a_hundred_calls_that_reserve_4000_and_use_50_leave_room_for_the_next(
@@ -261,21 +214,6 @@ async def test_money_is_spent_by_the_price_of_each_class_of_tokens(database: Dat
         await metered(database, SpendingChat()).complete(request(6150), call(tenant))
 
 
-async def test_without_a_price_a_budget_of_money_refuses_and_one_of_tokens_does_not(
-    database: Database, tenant: TenantId
-) -> None:
-    unpriced = metered(database, chat := SpendingChat(), prices=Prices({}))
-    await give(database, tenant, 10_000)
-    await unpriced.complete(request(), call(tenant))
-    await give(database, tenant, 100, "money")
-
-    with pytest.raises(PriceUnknown, match="RAG_PRICES"):
-        await unpriced.complete(request(), call(tenant))
-
-    assert chat.asked == 1
-    assert (await budget(database, tenant)).reserved == 0
-
-
 async def test_a_chain_without_a_paid_target_reserves_nothing_and_is_written_down(
     database: Database, tenant: TenantId, owner: psycopg.Connection
 ) -> None:
@@ -296,36 +234,6 @@ async def test_a_tenant_without_budgets_is_written_down_all_the_same(
 
     assert ledger(owner, tenant) == [(1, "answered", 10)]
     assert reservations(owner, tenant) == 0
-
-
-async def test_budgets_of_one_tenant_are_nothing_to_another(database: Database, make_tenant: MakeTenant) -> None:
-    poor, rich = await make_tenant(), await make_tenant()
-    await give(database, poor, 1)
-    await give(database, rich, 10_000)
-    model = metered(database, SpendingChat())
-
-    await model.complete(request(), call(rich))
-    with pytest.raises(BudgetExceeded):
-        await model.complete(request(), call(poor))
-
-    assert (await budget(database, rich)).spent == 50
-    assert (await budget(database, poor)).spent == 0
-
-
-async def test_a_budget_that_was_deleted_and_made_anew_at_work_is_not_given_what_it_never_held(
-    database: Database, tenant: TenantId
-) -> None:
-    await give(database, tenant, 10_000)
-    async with aclosing(metered(database, SpendingChat()).stream(request(), call(tenant))) as stream:
-        await anext(stream)
-        async with database.tenant(tenant) as tx:
-            await delete_budget(tx, "tokens", "day")
-        await give(database, tenant, 10_000)
-
-        async for _ in stream:
-            pass
-
-    assert ((await budget(database, tenant)).spent, (await budget(database, tenant)).reserved) == (50, 0)
 
 
 async def test_two_calls_of_one_operation_are_two_reservations_and_one_list_of_attempts(
