@@ -5,25 +5,22 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 from rag.answering.prices import Prices, plain, seller
+from rag.answering.settlement import Settler
 from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage
-from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown, StoreError, StoreUnavailable
+from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown
 from rag.protocols import ChatModel
 from rag.settings import Settings, Target
 from rag.store.budgets import Verdict, reap, reserve
 from rag.store.engine import Database
-from rag.store.ledger import Entry, Operation, settle
-from rag.telemetry import log
-from rag.values import TenantId
+from rag.store.ledger import Entry, Settlement
 
 GRACE_S = 60.0  # after a call's deadline, in which a lost database may come back for its settlement
-AGAIN_S = 0.5  # between attempts to settle
-DRAIN_S = 5.0  # for settlements when the service stops
 WAIT_S = 2.0  # for the settlement, before the answer goes out without it
 TURN_TOKENS = 8  # of a message's frame
 REFUSED = frozenset(  # the provider did no work, so nobody pays for any
@@ -80,7 +77,7 @@ class MeteredChat:
         self._chains = chains
         self._sellers = {target.name: seller(target.url) for chain in chains.values() for target in chain}
         self._grace_s = grace_s
-        self._settling: set[asyncio.Task[None]] = set()
+        self._settler = Settler(database, grace_s)
 
     async def complete(self, request: ChatRequest, call: Call) -> Reply:
         """The whole reply."""
@@ -95,11 +92,7 @@ class MeteredChat:
 
     async def drain(self) -> None:
         """Return when every call that has ended is settled, or the database is still lost after a while."""
-        if self._settling:
-            _, late = await asyncio.wait(self._settling, timeout=DRAIN_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._settler.drain()
 
     @asynccontextmanager
     async def _metered(self, request: ChatRequest, call: Call) -> AsyncIterator[None]:
@@ -109,8 +102,9 @@ class MeteredChat:
             yield
         finally:
             if reserved or call.attempts:
-                # whoever is cancelled while waiting leaves the settlement at work
-                await asyncio.wait({self._begin_settling(request.task, call, size)}, timeout=WAIT_S)
+                done = self._settle(request.task, call, size)  # goes on, though who waits for it is cancelled
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(done.wait(), WAIT_S)
 
     async def _reserve(self, task: Task, call: Call, size: Size) -> bool:
         chain = self._chains.get(task) or self._chains.get("answer", ())
@@ -121,7 +115,7 @@ class MeteredChat:
         try:
             verdicts = await self._judged(call, size, money=money, lasts_s=lasts_s)
         except asyncio.CancelledError:
-            self._begin_settling(task, call, size)  # it may have been reserved all the same
+            self._settle(task, call, size)  # it may have been reserved all the same
             raise
         if unfit := [verdict for verdict in verdicts if not verdict.fits]:
             raise _refusal(unfit, datetime.now(UTC))
@@ -145,32 +139,9 @@ class MeteredChat:
         known = [rates.worst(size.input, size.output) for rates in found if rates is not None]
         return max(known) if len(known) == len(found) else None
 
-    def _begin_settling(self, task: Task, call: Call, size: Size) -> asyncio.Task[None]:
-        settling = asyncio.create_task(self._settle(task, call, size))
-        self._settling.add(settling)
-        settling.add_done_callback(self._settling.discard)
-        return settling
-
-    async def _settle(self, task: Task, call: Call, size: Size) -> None:
-        operation = Operation(call.id, call.feature, task)
-        entries = [self._entry(attempt, size) for attempt in call.attempts]
-        try:
-            async with asyncio.timeout(self._grace_s):
-                while True:
-                    if await self._settled(call.tenant_id, operation, entries):
-                        return
-                    await asyncio.sleep(AGAIN_S)
-        except (StoreError, TimeoutError, asyncio.CancelledError) as exc:  # cancelled only when the service stops
-            _lost(operation, entries, str(exc) or type(exc).__name__)
-
-    async def _settled(self, tenant_id: TenantId, operation: Operation, entries: Sequence[Entry]) -> bool:
-        """Whether the database was there to settle the call."""
-        try:
-            await settle(self._database, tenant_id, operation, entries)
-        except StoreUnavailable as exc:
-            log.warning("settlement waits", operation=str(operation.operation_id), cause=exc.detail)
-            return False
-        return True
+    def _settle(self, task: Task, call: Call, size: Size) -> asyncio.Event:
+        entries = tuple(self._entry(attempt, size) for attempt in call.attempts)
+        return self._settler.begin(call.tenant_id, Settlement(call.id, call.feature, task, entries))
 
     def _entry(self, attempt: Attempt, size: Size) -> Entry:
         provider = self._sellers.get(attempt.target, attempt.provider)
@@ -215,9 +186,3 @@ def _refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | Balanc
         f"{left} {needs}; the next {budget.period} begins at {anew}",
         retry_after_s=max((budget.resets_at - now).total_seconds(), 1.0),
     )
-
-
-def _lost(operation: Operation, entries: Sequence[Entry], cause: str) -> None:
-    """Say what the ledger will not: all that is needed to write it by hand."""
-    rows = [(e.attempt.number, e.attempt.target, e.attempt.usage.input, e.attempt.usage.output) for e in entries]
-    log.error("settlement lost", operation=str(operation.operation_id), attempts=rows, cause=cause)

@@ -27,7 +27,10 @@ LOCK_TIMEOUT = "30s"  # for another writer of the same tenant; then the caller h
 _IN_ROLE = sql.SQL("BEGIN; SELECT set_config('role', {}, true)")
 _OF_TENANT = sql.SQL("{}; SELECT set_config('role', {}, true), set_config('app.tenant_id', {}, true)")
 _WRITING = sql.SQL("BEGIN")
-_ALONE = sql.SQL("SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true)")
+_ALONE = sql.SQL(
+    "SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true),"
+    " set_config('plan_cache_mode', 'force_generic_plan', true)"
+)
 _SETTING = sql.SQL("set_config(%s, %s, true)")
 _SNAPSHOT = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 Connection = psycopg.AsyncConnection[TupleRow]

@@ -22,12 +22,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """The call that attempts are part of."""
+class Settlement:
+    """A call that has ended, and its attempts."""
 
     operation_id: UUID
     feature: str
     task: Task
+    entries: tuple[Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +62,13 @@ class Sum:
     unknown: int
 
 
-async def settle(database: Database, tenant_id: TenantId, operation: Operation, entries: Sequence[Entry]) -> list[int]:
-    """The numbers of the attempts that were not in the ledger yet: what they used is spent, once.
+async def settle(database: Database, tenant_id: TenantId, settlements: Sequence[Settlement]) -> list[tuple[UUID, int]]:
+    """The calls and numbers of the attempts that were not in the ledger yet: what they used is spent, once.
 
-    What was reserved for the call is free afterwards; all of it is one transaction.
+    What was reserved for the calls is free afterwards; all of it is one transaction.
     """
-    rows = await database.alone(tenant_id).fetch(
-        "settle",
-        operation_id=operation.operation_id,
-        feature=operation.feature,
-        task=operation.task,
-        **_columns(entries),
-    )
-    return sorted(int(row[0]) for row in rows)
+    rows = await database.alone(tenant_id).fetch("settle", **_columns(settlements))
+    return sorted((row[0], int(row[1])) for row in rows)
 
 
 async def sums(tx: TenantTx, keys: Keys, span: tuple[datetime, datetime], *, steps: Sequence[int]) -> list[Sum]:
@@ -97,10 +92,15 @@ def _asked(keys: Keys) -> Mapping[str, bool]:
     return {"by_feature": keys.feature, "by_model": keys.model, "by_day": keys.day}
 
 
-def _columns(entries: Sequence[Entry]) -> dict[str, object]:
-    attempts = [entry.attempt for entry in entries]
+def _columns(settlements: Sequence[Settlement]) -> dict[str, object]:
+    made = [(settlement, entry) for settlement in settlements for entry in settlement.entries]
+    attempts = [entry.attempt for _, entry in made]
     used = [attempt.usage for attempt in attempts]
     return {
+        "settled": [settlement.operation_id for settlement in settlements],
+        "operations": [settlement.operation_id for settlement, _ in made],
+        "features": [settlement.feature for settlement, _ in made],
+        "tasks": [settlement.task for settlement, _ in made],
         "attempts": [a.number for a in attempts],
         "targets": [a.target for a in attempts],
         "providers": [a.provider for a in attempts],
@@ -116,5 +116,5 @@ def _columns(entries: Sequence[Entry]) -> dict[str, object]:
         "clamped": [u.clamped for u in used],
         "first_content_ms": [a.first_content_ms for a in attempts],
         "total_ms": [a.total_ms for a in attempts],
-        "money": [entry.money for entry in entries],
+        "money": [entry.money for _, entry in made],
     }

@@ -8,7 +8,7 @@ import pytest
 
 from rag.calls import Usage
 from rag.store.engine import Database
-from rag.store.ledger import Entry, Operation, settle
+from rag.store.ledger import Entry, Settlement, settle
 from rag.store.tenancy import create_tenant
 from rag.values import TenantId
 from tests.e2e.conftest import Caller, MakeKey
@@ -117,9 +117,8 @@ async def test_usage_without_a_price_costs_null(
     admin = Caller(http, await make_key(tenant, "admin"))
     known = attempt(1, provider="openai", model="gpt-4o-mini", usage=Usage(1000, 0, 0, 100, 0))
     unknown = attempt(2, provider="127.0.0.1", model="ours", usage=Usage(10, 0, 0, 1, 0))
-    await settle(
-        service_database, tenant, Operation(uuid4(), "query", "answer"), [Entry(known, None), Entry(unknown, None)]
-    )
+    ended = Settlement(uuid4(), "query", "answer", (Entry(known, None), Entry(unknown, None)))
+    await settle(service_database, tenant, [ended])
 
     used = (await admin.send("GET", "/v1/admin/usage?group_by=model")).json()
 

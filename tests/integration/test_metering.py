@@ -13,10 +13,11 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import rag.answering.metering as metering
+import rag.answering.settlement as settlement
 from rag.calls import Usage
 from rag.errors import BudgetExceeded, StoreUnavailable, UpstreamTimeout
 from rag.store.engine import Database, open_database
-from rag.store.ledger import Entry, Operation, settle
+from rag.store.ledger import Entry, Settlement, settle
 from rag.values import TenantId
 from tests.integration.spending import (
     SpendingChat,
@@ -86,9 +87,10 @@ async def test_bug_23_to_settle_twice_is_to_settle_once(
     await metered(database, SpendingChat()).complete(request(), made)
     before = await budget(database, tenant)
 
-    again = await settle(database, tenant, Operation(made.id, "query", "answer"), [Entry(attempt(), Decimal(1))])
+    again = Settlement(made.id, "query", "answer", (Entry(attempt(), Decimal(1)),))
+    written = [await settle(database, tenant, [again]), await settle(database, tenant, [again, again])]
 
-    assert again == []
+    assert written == [[], []]
     assert await budget(database, tenant) == before
     assert len(ledger(owner, tenant)) == 1
 
@@ -266,7 +268,7 @@ async def test_bug_22_without_its_store_nothing_is_asked(
 async def test_an_answer_does_not_wait_long_for_a_settlement_and_that_survives_its_connection(
     database: Database, database_url: str, tenant: TenantId, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metering, "AGAIN_S", 0.02)
+    monkeypatch.setattr(settlement, "AGAIN_S", 0.02)
     monkeypatch.setattr(metering, "WAIT_S", 0.05)
     await give(database, tenant, 10_000)
     model = metered(database, SpendingChat())

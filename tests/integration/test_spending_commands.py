@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from rag.calls import Usage
 from rag.store.engine import Database
-from rag.store.ledger import Entry, Operation, settle
+from rag.store.ledger import Entry, Settlement, settle
 from rag.values import tenant_id
 from tests.integration.commands import NAME, Run
 from tests.integration.spending import attempt, budget
@@ -56,5 +56,5 @@ async def one_call(database: Database) -> None:
     """One call that asked two models."""
     known = attempt(1, provider="openai", model="gpt-4o-mini", usage=Usage(1000, 0, 0, 100, 0))
     unknown = attempt(2, provider="127.0.0.1", model="ours", usage=Usage(10, 0, 0, 1, 0))
-    operation = Operation(uuid4(), "query", "answer")
-    await settle(database, tenant_id(NAME), operation, [Entry(known, None), Entry(unknown, None)])
+    ended = Settlement(uuid4(), "query", "answer", (Entry(known, None), Entry(unknown, None)))
+    await settle(database, tenant_id(NAME), [ended])

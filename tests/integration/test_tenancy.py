@@ -14,7 +14,7 @@ from rag.errors import Conflict, NotFound, StoreError
 from rag.store.budgets import put_budget, reserve
 from rag.store.engine import Connection, Database, open_database
 from rag.store.jobs import Upload, enqueue
-from rag.store.ledger import Entry, Operation, settle
+from rag.store.ledger import Entry, Settlement, settle
 from rag.store.neighbours import graph_if_large
 from rag.store.schema import metadata
 from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
@@ -53,7 +53,7 @@ async def fill(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as tx:
         await put_budget(tx, "tokens", "day", Decimal(1000))
     await reserve(database, tenant, uuid4(), tokens=100, money=None, lasts_s=60)
-    await settle(database, tenant, Operation(uuid4(), "query", "answer"), [Entry(ATTEMPT, None)])
+    await settle(database, tenant, [Settlement(uuid4(), "query", "answer", (Entry(ATTEMPT, None),))])
     await graph_if_large(database, tenant, above=0)
 
 

@@ -15,7 +15,7 @@ from rag.calls import Attempt, Usage
 from rag.errors import InvalidInput
 from rag.settings import Price
 from rag.store.engine import Database
-from rag.store.ledger import Entry, Operation, settle
+from rag.store.ledger import Entry, Settlement, settle
 from rag.values import TenantId
 from tests.conftest import MakeTenant
 from tests.integration.spending import attempt
@@ -40,14 +40,14 @@ async def write(
     database: Database, owner: psycopg.Connection, tenant: TenantId, day: str, *made: Attempt, feature: str = "query"
 ) -> UUID:
     """One call that ended on a day of March 2026, at noon unless a time is given."""
-    operation = Operation(uuid4(), feature, "answer")
-    await settle(database, tenant, operation, [Entry(one, None) for one in made])
+    ended = Settlement(uuid4(), feature, "answer", tuple(Entry(one, None) for one in made))
+    await settle(database, tenant, [ended])
     moment = datetime.fromisoformat(f"2026-03-{day}" if "T" in day else f"2026-03-{day}T12:00").replace(tzinfo=UTC)
     owner.execute(
         "UPDATE ledger SET settled_at = %s WHERE tenant_id = %s AND operation_id = %s",
-        (moment, tenant, operation.operation_id),
+        (moment, tenant, ended.operation_id),
     )
-    return operation.operation_id
+    return ended.operation_id
 
 
 async def report(database: Database, tenant: TenantId, by: str = "", prices: Prices = PRICES) -> Report:

@@ -34,37 +34,41 @@ SELECT unit, period, amount, spent, reserved, resets_at, wanted, fits, set_confi
 
 -- name: settle
 -- The attempts that were not in the ledger before, and are now; of each budget, what they used is spent, and what was
--- reserved for the call is free. Budgets are locked first and in one order, as wherever they change.
+-- reserved for their calls is free. Budgets are locked first and in one order, as wherever they change.
 WITH locked AS MATERIALIZED (
        SELECT unit, period FROM budgets WHERE tenant_id = %(tenant_id)s ORDER BY unit, period FOR UPDATE),
      attempts AS (
-       SELECT *
-         FROM unnest(%(attempts)s::int[], %(targets)s::text[], %(providers)s::text[], %(models)s::text[],
-                     %(outcomes)s::text[], %(reasons)s::text[], %(inputs_uncached)s::bigint[],
-                     %(inputs_cache_read)s::bigint[], %(inputs_cache_write)s::bigint[], %(outputs)s::bigint[],
-                     %(reasonings)s::bigint[], %(estimated)s::bool[], %(clamped)s::bool[], %(first_content_ms)s::float8[],
+       SELECT DISTINCT ON (operation_id, attempt) *
+         FROM unnest(%(operations)s::uuid[], %(features)s::text[], %(tasks)s::text[], %(attempts)s::int[],
+                     %(targets)s::text[], %(providers)s::text[], %(models)s::text[], %(outcomes)s::text[],
+                     %(reasons)s::text[], %(inputs_uncached)s::bigint[], %(inputs_cache_read)s::bigint[],
+                     %(inputs_cache_write)s::bigint[], %(outputs)s::bigint[], %(reasonings)s::bigint[],
+                     %(estimated)s::bool[], %(clamped)s::bool[], %(first_content_ms)s::float8[],
                      %(total_ms)s::float8[], %(money)s::numeric[])
-           AS a (attempt, target, provider, model, outcome, reason, input_uncached, input_cache_read, input_cache_write,
-                 output, reasoning, estimated, clamped, first_content_ms, total_ms, money)),
+           AS a (operation_id, feature, task, attempt, target, provider, model, outcome, reason, input_uncached,
+                 input_cache_read, input_cache_write, output, reasoning, estimated, clamped, first_content_ms, total_ms,
+                 money)),
      written AS (
        INSERT INTO ledger (tenant_id, operation_id, feature, task, attempt, target, provider, model, outcome, reason,
                            input_uncached, input_cache_read, input_cache_write, output, reasoning, estimated, clamped,
                            first_content_ms, total_ms)
-       SELECT %(tenant_id)s, %(operation_id)s, %(feature)s, %(task)s, a.attempt, a.target, a.provider, a.model, a.outcome,
+       SELECT %(tenant_id)s, a.operation_id, a.feature, a.task, a.attempt, a.target, a.provider, a.model, a.outcome,
               a.reason, a.input_uncached, a.input_cache_read, a.input_cache_write, a.output, a.reasoning, a.estimated,
               a.clamped, a.first_content_ms, a.total_ms
          FROM attempts a, (SELECT count(*) FROM locked) AS first
        ON CONFLICT DO NOTHING
-       RETURNING attempt),
+       RETURNING operation_id, attempt),
      used AS (
        SELECT coalesce(sum(coalesce(a.input_uncached, 0) + coalesce(a.input_cache_read, 0)
                            + coalesce(a.input_cache_write, 0) + coalesce(a.output, 0)), 0) AS tokens,
               coalesce(sum(a.money), 0) AS money
-         FROM attempts a JOIN written USING (attempt)),
-     freed AS (
+         FROM attempts a JOIN written USING (operation_id, attempt)),
+     gone AS (
        DELETE FROM reservations r USING (SELECT count(*) FROM locked) AS first
-        WHERE r.tenant_id = %(tenant_id)s AND r.operation_id = %(operation_id)s
+        WHERE r.tenant_id = %(tenant_id)s AND r.operation_id = ANY(%(settled)s::uuid[])
        RETURNING r.unit, r.period, r.amount),
+     freed AS (
+       SELECT unit, period, sum(amount) AS amount FROM gone GROUP BY unit, period),
      charged AS (
        UPDATE budgets b
           SET spent = CASE WHEN w.window_start > b.window_start THEN 0 ELSE b.spent END
@@ -77,7 +81,7 @@ WITH locked AS MATERIALIZED (
               CROSS JOIN LATERAL (SELECT CASE WHEN l.period = 'prepaid' THEN NULL
                                          ELSE date_trunc(l.period, now(), 'UTC') END AS window_start) w
         WHERE b.tenant_id = %(tenant_id)s AND b.unit = l.unit AND b.period = l.period)
-SELECT attempt FROM written;
+SELECT operation_id, attempt FROM written;
 
 -- name: reap_reservations
 -- How many reservations of the tenant have outlived their calls; what they held is free.
