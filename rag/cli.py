@@ -47,6 +47,10 @@ def _run(arguments: list[str]) -> int:
         from eval.__main__ import main as evaluate  # noqa: PLC0415 - a door
 
         return evaluate(arguments[1:])
+    if arguments[:1] in (["budget"], ["usage"]):
+        from rag.spending import main as spending  # noqa: PLC0415
+
+        return spending(arguments)
     parsed = _parser().parse_args(arguments)
     return int(parsed.run(parsed) or 0)
 
@@ -62,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "doctor", "check settings, models and database", _doctor)
     for name, text, run in (("search", "ranked chunks", _search), ("ask", "a cited answer", _ask)):
         _question(_command(commands, name, f"{text} for a question", run))
-    for name in ("ingest", "reindex", "eval"):
+    for name in ("ingest", "reindex", "eval", "budget", "usage"):
         commands.add_parser(name, help=f"see `rag {name} --help`")
 
     tenant = commands.add_parser("tenant", help="create or delete tenants").add_subparsers(required=True)

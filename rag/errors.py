@@ -7,6 +7,7 @@ RagError
 |  |- Forbidden           the key lacks the scope
 |  |- NotFound            no such thing in this tenant
 |  |- Conflict            it contradicts what is stored
+|  |  `- PriceUnknown     the tenant has a budget of money, and nobody knows what the model costs
 |  |- TooLarge            over a size limit
 |  `- UnsupportedFormat   a content type or file kind we do not read
 |- StoreError             the database refused or is not as it must be
@@ -85,6 +86,12 @@ class Conflict(CallerError):
     """That contradicts what is stored."""
 
     code = "conflict"
+
+
+class PriceUnknown(Conflict):
+    """The tenant has a budget of money, and nobody knows what the model costs; set its price in RAG_PRICES."""
+
+    code = "price_unknown"
 
 
 class TooLarge(CallerError):

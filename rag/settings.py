@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_core import from_json
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from rag.calls import Task
 from rag.errors import SetupError
@@ -50,6 +53,18 @@ class Target(BaseModel):
     overflow_tokens: Annotated[int, Field(ge=1, description="of a local one: longer prompts go to the API first")] = (
         4096
     )
+
+
+class Price(BaseModel):
+    """What a model costs from a day on: US dollars for a million tokens; cached input as much as other, if unsaid."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    valid_from: date = date.min
+    input: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+    output: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+    cache_read: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)] | None = None
+    cache_write: Annotated[Decimal, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class Settings(BaseSettings):
@@ -113,6 +128,9 @@ class Settings(BaseSettings):
     chat_chains: dict[Task, tuple[str, ...]] = Field(
         default={"answer": (EXTRACTIVE,)}, description="the targets to try for each task, in order, a JSON object"
     )
+    prices: Annotated[dict[str, tuple[Price, ...]], NoDecode] = Field(
+        default={}, description="prices of models by target or model, a JSON object or a file with one"
+    )
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"
     )
@@ -124,6 +142,16 @@ class Settings(BaseSettings):
         if value.lower() not in {"debug", "info", "warning", "error"}:
             raise ValueError("must be debug, info, warning or error")
         return value.lower()
+
+    @field_validator("prices", mode="before")
+    @classmethod
+    def _read_prices(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return from_json(value if value.lstrip().startswith("{") else Path(value).read_bytes())
+        except OSError as exc:
+            raise ValueError(f"no JSON object, and no file that can be read: {exc.strerror}") from exc
 
     @property
     def models(self) -> Path:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from rag.answering.answerer import Answerer, Answering
+from rag.answering.metering import MeteredChat, paid_chains
+from rag.answering.prices import Prices
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.lanes import Lanes
 from rag.llm.opening import open_chat
@@ -55,11 +57,15 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
                 fused_weight=settings.fused_weight,
             ),
         )
+        metered = MeteredChat(chat, database, prices=Prices(settings.prices), chains=paid_chains(settings))
         answerer = Answerer(
             database,
             retriever=retriever,
             reranker=reranker,
-            chat=chat,
+            chat=metered,
             answering=Answering(settings.answer_min_support, settings.section_chars),
         )
-        yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
+        try:
+            yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
+        finally:
+            await metered.drain()

@@ -39,6 +39,7 @@ def allowed(*scopes: str) -> Callable[[Request, Services], Awaitable[Principal]]
 Reader = Annotated[Principal, Depends(allowed("query"))]
 Writer = Annotated[Principal, Depends(allowed("ingest"))]
 Member = Annotated[Principal, Depends(allowed("query", "ingest"))]
+Admin = Annotated[Principal, Depends(allowed("admin"))]
 
 
 def json_only(request: Request) -> None:

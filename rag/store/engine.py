@@ -27,6 +27,10 @@ LOCK_TIMEOUT = "30s"  # for another writer of the same tenant; then the caller h
 _IN_ROLE = sql.SQL("BEGIN; SELECT set_config('role', {}, true)")
 _OF_TENANT = sql.SQL("{}; SELECT set_config('role', {}, true), set_config('app.tenant_id', {}, true)")
 _WRITING = sql.SQL("BEGIN")
+_ALONE = sql.SQL(
+    "SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true),"
+    " set_config('plan_cache_mode', 'force_generic_plan', true)"
+)
 _SETTING = sql.SQL("set_config(%s, %s, true)")
 _SNAPSHOT = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 Connection = psycopg.AsyncConnection[TupleRow]
@@ -94,6 +98,27 @@ class TenantTx:
         return {**parameters, "tenant_id": self.tenant_id}
 
 
+class LoneStatement:
+    """A transaction of one statement for one tenant, in one message to the server: where each round trip counts."""
+
+    def __init__(self, tenant_id: TenantId, pool: AsyncConnectionPool[Connection]) -> None:
+        """Run it on a connection of *pool*."""
+        self._tenant_id = tenant_id
+        self._pool = pool
+
+    async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
+        """The rows of a named statement, committed."""
+        given = {**parameters, "tenant_id": self._tenant_id}
+        with translated():
+            async with self._pool.connection() as connection:
+                async with connection.pipeline():
+                    await connection.execute("BEGIN")
+                    await connection.execute(_ALONE, (APP_ROLE, str(self._tenant_id)))
+                    cursor = await connection.execute(statements()[statement], given, binary=True)
+                    await connection.execute("COMMIT")
+                return await cursor.fetchall()
+
+
 class WorkerTx:
     """A transaction that sees the queue of every tenant, and nothing else."""
 
@@ -125,6 +150,10 @@ class Database:
         """As `tenant`, read only, and every statement sees the same moment: counters fit the rows they count."""
         async with self._transaction(_of_tenant(tenant_id, _SNAPSHOT)) as connection:
             yield TenantTx(connection, tenant_id)
+
+    def alone(self, tenant_id: TenantId) -> LoneStatement:
+        """As `tenant`, for a single statement."""
+        return LoneStatement(tenant_id, self._pool)
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerTx]:

@@ -12,11 +12,13 @@ from sqlalchemy import (
     Boolean,
     Column,
     DateTime,
+    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
     MetaData,
+    Numeric,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -29,7 +31,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from rag.values import DIMS
 
-REVISION = "0002"  # the newest migration; a test holds it to Alembic's head
+REVISION = "0003"  # the newest migration; a test holds it to Alembic's head
 PARTITIONS = 8  # of chunks, embeddings and neighbours, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
@@ -253,4 +255,65 @@ job_queue = Table(
     PrimaryKeyConstraint("tenant_id", "job_id"),
     ForeignKeyConstraint(["tenant_id", "job_id"], ["jobs.tenant_id", "jobs.job_id"], ondelete="CASCADE"),
     Index("ix_job_queue_run_at", "run_at"),
+)
+
+# one row for each request to a chat model, for good: the service may add rows, not change or delete them
+ledger = Table(
+    "ledger",
+    metadata,
+    _tenant(),
+    Column("operation_id", Uuid, nullable=False, comment="the call that the attempt is part of"),
+    Column("attempt", Integer, nullable=False),
+    Column("feature", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("outcome", Text, nullable=False, comment="answered, partial, failed or cancelled"),
+    Column("reason", Text, nullable=False, comment="the class of the failure"),
+    Column("input_uncached", BigInteger, comment="tokens of the class; null where nobody knows"),
+    Column("input_cache_read", BigInteger),
+    Column("input_cache_write", BigInteger),
+    Column("output", BigInteger, comment="reasoning included"),
+    Column("reasoning", BigInteger),
+    Column("estimated", Boolean, nullable=False, comment="the tokens are our estimate"),
+    Column("clamped", Boolean, nullable=False, comment="the provider's numbers contradicted one another"),
+    Column("first_content_ms", Double),
+    Column("total_ms", Double, nullable=False),
+    _moment("settled_at", required=True),
+    PrimaryKeyConstraint("tenant_id", "operation_id", "attempt"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+    Index(None, "tenant_id", "settled_at"),
+)
+
+budgets = Table(
+    "budgets",
+    metadata,
+    _tenant(),
+    Column("unit", Text, nullable=False, comment="tokens, or money in US dollars"),
+    Column("period", Text, nullable=False, comment="hour, day, month, or prepaid"),
+    Column("amount", Numeric, nullable=False),
+    Column("spent", Numeric, nullable=False, server_default=text("0"), comment="since window_start"),
+    Column("reserved", Numeric, nullable=False, server_default=text("0"), comment="the sum of its reservations"),
+    _moment("window_start", required=True),
+    PrimaryKeyConstraint("tenant_id", "unit", "period"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    _tenant(),
+    Column("operation_id", Uuid, nullable=False, comment="the call it is for"),
+    Column("unit", Text, nullable=False),
+    Column("period", Text, nullable=False),
+    Column("amount", Numeric, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False, comment="when its call cannot be at work any more"),
+    PrimaryKeyConstraint("tenant_id", "operation_id", "unit", "period"),
+    ForeignKeyConstraint(
+        ["tenant_id", "unit", "period"],
+        ["budgets.tenant_id", "budgets.unit", "budgets.period"],
+        ondelete="CASCADE",
+    ),
+    Index(None, "tenant_id", "expires_at"),
 )

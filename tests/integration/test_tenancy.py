@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
+from typing import LiteralString
+from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from rag.calls import Attempt, Usage
 from rag.errors import Conflict, NotFound, StoreError
+from rag.store.budgets import put_budget, reserve
 from rag.store.engine import Connection, Database, open_database
 from rag.store.jobs import Upload, enqueue
+from rag.store.ledger import Entry, Settlement, settle
 from rag.store.neighbours import graph_if_large
 from rag.store.schema import metadata
 from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
@@ -19,6 +25,8 @@ from tests.integration.corpus import prepared, store
 Statement = sql.SQL | sql.Composed
 
 TABLES = sorted(metadata.tables)
+CHANGEABLE = [table for table in TABLES if table != "ledger"]
+ATTEMPT = Attempt(1, "here", "somebody", "some-model", "answered", Usage(input_uncached=70, output=7))
 
 
 @pytest.fixture
@@ -42,6 +50,10 @@ async def fill(database: Database, tenant: TenantId) -> None:
     await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset())
     async with database.tenant(tenant) as tx:
         await enqueue(tx, Upload("other.md", "text/markdown", {}, b"# Other"))
+    async with database.tenant(tenant) as tx:
+        await put_budget(tx, "tokens", "day", Decimal(1000))
+    await reserve(database, tenant, uuid4(), tokens=100, money=None, lasts_s=60)
+    await settle(database, tenant, [Settlement(uuid4(), "query", "answer", (Entry(ATTEMPT, None),))])
     await graph_if_large(database, tenant, above=0)
 
 
@@ -121,7 +133,7 @@ async def test_a_query_without_where_reads_the_tenants_own_rows_only(
     assert seen == [(mine,)]
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", CHANGEABLE)
 async def test_updates_and_deletes_without_where_leave_the_other_tenant_alone(
     database: Database, pair: tuple[TenantId, TenantId], owner: psycopg.Connection, table: str
 ) -> None:
@@ -137,7 +149,7 @@ async def test_updates_and_deletes_without_where_leave_the_other_tenant_alone(
     assert rows_of(owner, table, other) == before > 0
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", CHANGEABLE)
 async def test_moving_a_row_to_another_tenant_is_refused(
     database: Database, pair: tuple[TenantId, TenantId], table: str
 ) -> None:
@@ -147,6 +159,18 @@ async def test_moving_a_row_to_another_tenant_is_refused(
 
     with pytest.raises(StoreError, match="row-level security"):
         await execute_as(database, move, tenant=mine)
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE ledger SET output = 0", "DELETE FROM ledger", "TRUNCATE ledger", "DROP TABLE ledger"]
+)
+async def test_the_service_can_neither_change_nor_delete_what_is_in_the_ledger(
+    database: Database, pair: tuple[TenantId, TenantId], owner: psycopg.Connection, change: LiteralString
+) -> None:
+    with pytest.raises(StoreError, match=r"permission denied|must be owner"):
+        await execute_as(database, sql.SQL(change), tenant=pair[0])
+
+    assert rows_of(owner, "ledger", pair[0]) == 1
 
 
 async def test_inserting_for_another_tenant_is_refused(database: Database, pair: tuple[TenantId, TenantId]) -> None:

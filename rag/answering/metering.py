@@ -1,0 +1,188 @@
+"""What calls of chat models may use and have used: reserved before, settled once after, however they end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from rag.answering.prices import Prices, plain, seller
+from rag.answering.settlement import Settler
+from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage
+from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown
+from rag.protocols import ChatModel
+from rag.settings import Settings, Target
+from rag.store.budgets import Verdict, reap, reserve
+from rag.store.engine import Database
+from rag.store.ledger import Entry, Settlement
+
+GRACE_S = 60.0  # after a call's deadline, in which a lost database may come back for its settlement
+WAIT_S = 2.0  # for the settlement, before the answer goes out without it
+TURN_TOKENS = 8  # of a message's frame
+REFUSED = frozenset(  # the provider did no work, so nobody pays for any
+    {"connect", "rate_limited", "quota", "config", "server_error", "overloaded", "conflict", "rejected",
+     "context_length"}
+)  # fmt: skip
+
+NAMES = {"tokens": "tokens", "money": "US dollars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The most tokens a call may read and write."""
+
+    input: int
+    output: int
+
+
+def size_of(request: ChatRequest) -> Size:
+    """An upper bound of the request's tokens, for any model and script."""
+    texts = [m.text for m in request.messages] or [request.question, *(p.text for p in request.passages)]
+    read = sum(math.ceil(max(len(t) / 2, len(t.encode(errors="replace")) / 3)) + TURN_TOKENS for t in texts)
+    return Size(read, request.max_tokens)
+
+
+def paid_chains(settings: Settings) -> dict[Task, tuple[Target, ...]]:
+    """The targets of each task that may cost something."""
+    targets = {target.name: target for target in settings.chat_targets}
+    return {
+        task: tuple(targets[name] for name in names if name in targets) for task, names in settings.chat_chains.items()
+    }
+
+
+class MeteredChat:
+    """A ChatModel that asks *chat* only for what the tenant may still use, and writes down what it used.
+
+    A call that reserves too little is impossible but for attempts that failed after their first words; what those
+    cost is spent as well, and may exceed the budget by as much.
+    """
+
+    def __init__(
+        self,
+        chat: ChatModel,
+        database: Database,
+        *,
+        prices: Prices,
+        chains: Mapping[Task, Sequence[Target]],
+        grace_s: float = GRACE_S,
+    ) -> None:
+        """Meter *chat*, whose tasks ask the targets of *chains*; those of `extractive` alone reserve nothing."""
+        self._chat = chat
+        self._database = database
+        self._prices = prices
+        self._chains = chains
+        self._sellers = {target.name: seller(target.url) for chain in chains.values() for target in chain}
+        self._grace_s = grace_s
+        self._settler = Settler(database, grace_s)
+
+    async def complete(self, request: ChatRequest, call: Call) -> Reply:
+        """The whole reply."""
+        async with self._metered(request, call):
+            return await self._chat.complete(request, call)
+
+    async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """The reply in pieces, then whole; no connection is held meanwhile."""
+        async with self._metered(request, call), aclosing(self._chat.stream(request, call)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def drain(self) -> None:
+        """Return when every call that has ended is settled, or the database is still lost after a while."""
+        await self._settler.drain()
+
+    @asynccontextmanager
+    async def _metered(self, request: ChatRequest, call: Call) -> AsyncIterator[None]:
+        size = size_of(request)
+        reserved = await self._reserve(request.task, call, size)
+        try:
+            yield
+        finally:
+            if reserved or call.attempts:
+                done = self._settle(request.task, call, size)  # goes on, though who waits for it is cancelled
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(done.wait(), WAIT_S)
+
+    async def _reserve(self, task: Task, call: Call, size: Size) -> bool:
+        chain = self._chains.get(task) or self._chains.get("answer", ())
+        if not chain:
+            return False
+        money = self._worst(chain, size)
+        lasts_s = max(call.deadline.remaining_s(), 0.0) + self._grace_s
+        try:
+            verdicts = await self._judged(call, size, money=money, lasts_s=lasts_s)
+        except asyncio.CancelledError:
+            self._settle(task, call, size)  # it may have been reserved all the same
+            raise
+        if unfit := [verdict for verdict in verdicts if not verdict.fits]:
+            raise _refusal(unfit, datetime.now(UTC))
+        return bool(verdicts)
+
+    async def _judged(self, call: Call, size: Size, *, money: Decimal | None, lasts_s: float) -> list[Verdict]:
+        """The budgets' verdicts; before one refuses, what dead calls hold of them is freed."""
+        tokens = size.input + size.output
+        verdicts = await reserve(self._database, call.tenant_id, call.id, tokens=tokens, money=money, lasts_s=lasts_s)
+        if all(verdict.fits for verdict in verdicts) or not await reap(self._database, call.tenant_id):
+            return verdicts
+        return await reserve(self._database, call.tenant_id, call.id, tokens=tokens, money=money, lasts_s=lasts_s)
+
+    def _worst(self, chain: Sequence[Target], size: Size) -> Decimal | None:
+        found = [
+            self._prices.rates(
+                t.name, self._sellers[t.name], t.model, moment=datetime.now(UTC), input_tokens=size.input
+            )
+            for t in chain
+        ]
+        known = [rates.worst(size.input, size.output) for rates in found if rates is not None]
+        return max(known) if len(known) == len(found) else None
+
+    def _settle(self, task: Task, call: Call, size: Size) -> asyncio.Event:
+        entries = tuple(self._entry(attempt, size) for attempt in call.attempts)
+        return self._settler.begin(call.tenant_id, Settlement(call.id, call.feature, task, entries))
+
+    def _entry(self, attempt: Attempt, size: Size) -> Entry:
+        provider = self._sellers.get(attempt.target, attempt.provider)
+        usage = _known(attempt, size)
+        rates = self._prices.rates(
+            attempt.target, provider, attempt.model, moment=datetime.now(UTC), input_tokens=usage.input or 0
+        )
+        return Entry(replace(attempt, provider=provider, usage=usage), rates.cost(usage) if rates else None)
+
+
+def _known(attempt: Attempt, size: Size) -> Usage:
+    """The attempt's usage; where the provider said nothing, the most it can have been."""
+    used = attempt.usage
+    if used.input is not None and used.output is not None:
+        return replace(used, input_uncached=used.input_uncached or 0)
+    silent = attempt.first_content_ms is None
+    if attempt.outcome == "failed" and attempt.reason in REFUSED and silent:
+        return replace(used, input_uncached=used.input_uncached or 0, output=used.output or 0, estimated=True)
+    return replace(
+        used,
+        input_uncached=size.input if used.input is None else used.input_uncached or 0,
+        output=used.output if used.output is not None else (0 if silent else size.output),
+        estimated=True,
+    )
+
+
+def _refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | BalanceEmpty | PriceUnknown:
+    """The error that says most: a reason that time does not mend comes first, then the window that ends last."""
+    if any(verdict.wanted is None for verdict in unfit):
+        return PriceUnknown()
+    worst = max(unfit, key=lambda v: (v.budget.resets_at is None, v.budget.resets_at or now))
+    budget, wanted = worst.budget, worst.wanted or Decimal(0)
+    left = f"{plain(max(budget.left, Decimal(0)))} of {plain(budget.amount)} {NAMES[budget.unit]} are left, and"
+    needs = f"this call may need {plain(wanted)}"
+    if budget.resets_at is None:
+        return BalanceEmpty(f"{left} {needs}; more must be paid for")
+    if wanted > budget.amount:
+        whole = f"more than a whole {budget.period} has: {plain(budget.amount)}"
+        return BudgetExceeded(f"{needs} {NAMES[budget.unit]}, {whole}")
+    anew = f"{budget.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return BudgetExceeded(
+        f"{left} {needs}; the next {budget.period} begins at {anew}",
+        retry_after_s=max((budget.resets_at - now).total_seconds(), 1.0),
+    )

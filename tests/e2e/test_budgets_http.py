@@ -1,0 +1,86 @@
+"""What a caller sees when its tenant may not use more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rag.answering.metering import MeteredChat
+from rag.answering.prices import Prices
+from rag.calls import Call, ChatRequest, Reply
+from rag.store.budgets import Period, Unit
+from rag.values import tenant_id
+from tests.e2e.conftest import Caller, FakeService, OpenFake
+from tests.e2e.test_refusals_http import assert_problem
+from tests.integration.corpus import prepared, store
+from tests.integration.spending import SpendingChat, give, metered
+
+QUESTION = "How many days does a refund take?"
+
+
+class Later:
+    """A chat model that is there once the service has its database."""
+
+    inner: MeteredChat
+
+    async def complete(self, request: ChatRequest, call: Call) -> Reply:
+        return await self.inner.complete(request, call)
+
+    def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
+        return self.inner.stream(request, call)
+
+
+@asynccontextmanager
+async def opened(
+    fake_service: OpenFake, chat: SpendingChat, prices: Prices | None = None
+) -> AsyncIterator[tuple[FakeService, Caller]]:
+    """A service whose metered model is *chat*, and an administrator of a tenant with one document."""
+    later = Later()
+    async with fake_service(later) as fake:
+        later.inner = metered(fake.database, chat, **({} if prices is None else {"prices": prices}))
+        caller = await fake.caller(scopes="admin")
+        await store(
+            fake.database, tenant_id("fake"), [prepared("refunds.md", "How many days a refund take: five days.")]
+        )
+        yield fake, caller
+
+
+@pytest.mark.parametrize(
+    ("unit", "period", "status", "code"),
+    [
+        ("tokens", "day", 429, "budget_exceeded"),
+        ("tokens", "prepaid", 402, "balance_empty"),
+        ("money", "month", 409, "price_unknown"),
+    ],
+)
+async def test_a_budget_that_refuses_says_so_before_a_model_is_asked(
+    fake_service: OpenFake, unit: Unit, period: Period, status: int, code: str
+) -> None:
+    chat = SpendingChat()
+    async with opened(fake_service, chat, Prices({})) as (fake, caller):
+        await give(fake.database, tenant_id("fake"), 700, unit, period)
+        if unit == "tokens":
+            await caller.query(QUESTION)
+
+        response = await caller.send("POST", "/v1/query", json={"query": QUESTION, "max_tokens": 600})
+
+    assert_problem(response, status, code)
+    assert chat.asked == (unit == "tokens")
+
+
+async def test_a_window_that_is_used_up_says_in_how_many_seconds_the_next_begins(fake_service: OpenFake) -> None:
+    async with opened(fake_service, SpendingChat()) as (fake, caller):
+        await give(fake.database, tenant_id("fake"), 700, "tokens", "day")
+        await caller.query(QUESTION)
+
+        response = await caller.send("POST", "/v1/query", json={"query": QUESTION, "max_tokens": 620})
+
+    now = datetime.now(UTC)
+    tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    retry_after_s = int(response.headers["retry-after"])
+    assert abs(retry_after_s - (tomorrow - now).total_seconds()) <= 5
+    assert response.json()["retry_after_s"] == retry_after_s
+    assert response.json()["detail"].endswith(f"the next day begins at {tomorrow:%Y-%m-%d}T00:00:00Z")
