@@ -85,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
 
     models = commands.add_parser("models", help="fetch or list the model files").add_subparsers(required=True)
     _command(models, "pull", "fetch the model files that are missing", _models_pull)
+    chat = _command(models, "chat", "serve a small chat model of this machine (extra [local-llm])", _models_chat)
+    chat.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    chat.add_argument("--port", type=int, default=8090, help="0 takes a free one (default: 8090)")
     _command(models, "list", "the model files and their state", _models_list)
     return parser
 
@@ -259,6 +262,12 @@ def _models_pull(_: argparse.Namespace) -> None:
 
     models = _settings().models
     _print(f"{pull(models)} files fetched to {models}")
+
+
+def _models_chat(arguments: argparse.Namespace) -> None:
+    from rag.llm.local import serve_chat  # noqa: PLC0415
+
+    serve_chat(_settings().models, host=arguments.host, port=arguments.port)
 
 
 def _models_list(_: argparse.Namespace) -> int:
