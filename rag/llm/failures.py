@@ -184,6 +184,7 @@ SENTENCES: tuple[tuple[frozenset[int], tuple[str, ...], Reason], ...] = (
         ("prompt is too long", "context length", "context window", "input token count"),
         "context_length",
     ),
+    (frozenset({200, 400}), ("content filtering policy",), "content_filtered"),  # Anthropic, also in a stream
     (frozenset({400}), ("api key",), "config"),
     (frozenset({403}), ("flagged",), "content_filtered"),  # OpenRouter's moderation
 )

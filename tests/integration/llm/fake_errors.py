@@ -34,6 +34,7 @@ def _ollama(status: int, message: str) -> Error:
 
 REQUESTS = "GenerateRequestsPer{}PerProjectPerModel-FreeTier"
 INVALID = "invalid_request_error"
+BLOCKED = {"promptTokenCount": 12, "totalTokenCount": 12}
 
 ERRORS: dict[str, dict[str, Error]] = {
     "openai": {
@@ -53,7 +54,7 @@ ERRORS: dict[str, dict[str, Error]] = {
         "region": _anthropic(403, "permission_error", "Your key may not use this resource."),
         "model": _anthropic(404, "not_found_error", "model: claude-none"),
         "context_length": _anthropic(400, INVALID, "prompt is too long: 210000 tokens > 200000 maximum"),
-        "policy": _anthropic(400, "content_filter", "Output blocked by content filtering policy"),
+        "policy": _anthropic(400, INVALID, "Output blocked by content filtering policy"),
         "rate": _anthropic(429, "rate_limit_error", "This request would exceed your rate limit."),
         "quota": _anthropic(400, INVALID, "Your credit balance is too low to access the API."),
         "spend_cap": _anthropic(
@@ -68,7 +69,7 @@ ERRORS: dict[str, dict[str, Error]] = {
         "region": _gemini(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
         "model": _gemini(404, "NOT_FOUND", "models/none is not found."),
         "context_length": _gemini(400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum of 8."),
-        "policy": _gemini(400, "INVALID_ARGUMENT", "Blocked.", {"reason": "CONTENT_FILTER"}),
+        "policy": (200, {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": BLOCKED}),
         "rate": _gemini(429, "RESOURCE_EXHAUSTED", "Quota.", _quota(REQUESTS.format("Minute")), _retry("46s")),
         "quota": _gemini(429, "RESOURCE_EXHAUSTED", "Quota.", _quota(REQUESTS.format("Day")), _retry("0.8s")),
         "server": _gemini(500, "INTERNAL", "An internal error has occurred."),

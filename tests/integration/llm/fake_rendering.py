@@ -21,9 +21,12 @@ class Rendering:
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
-    def status_body(self, kind: str) -> tuple[int, bytes]:
+    def failed(self, kind: str) -> tuple[int, str, bytes]:
+        """Status, content type and body of a response that is an error; Gemini has one that is a stream."""
         code, body = ERRORS[self.dialect][kind]
-        return code, json.dumps(body).encode()
+        if code == 200:
+            return code, self.content_type, _data(body)
+        return code, "application/json", json.dumps(body).encode()
 
     def render(self, step: Step) -> Iterator[tuple[float, bytes]]:
         """Seconds to wait and bytes to send, one pair for each frame."""
@@ -173,6 +176,8 @@ class Gemini(Rendering):
 
     def err(self, kind: str) -> bytes:
         """On several lines and outside `data:`, as seen in the wild."""
+        if kind == "policy":
+            return _data(ERRORS["gemini"][kind][1])
         return json.dumps(ERRORS["gemini"][kind][1], indent=2).encode() + b"\n"
 
     def _chunk(self, parts: list[Any], *, so_far: int) -> bytes:

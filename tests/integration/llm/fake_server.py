@@ -185,8 +185,8 @@ class _Response:
         elif step.kind == "status":
             await self._whole(step.code, step.body, step.headers)
         elif step.kind == "fails":
-            code, body = self._rendering.status_body(step.text)
-            await self._whole(code, body, {"Content-Type": "application/json", **step.headers})
+            code, content_type, body = self._rendering.failed(step.text)
+            await self._whole(code, body, {"Content-Type": content_type, **step.headers})
         elif step.kind == "head":
             await self._head(KINDS.get(step.text, step.text) or self._rendering.content_type, step.headers)
         else:
@@ -219,7 +219,7 @@ class _Response:
         await self._lines(200, {"Content-Type": content_type, "Transfer-Encoding": "chunked", **headers})
 
     async def _whole(self, code: int, body: bytes, headers: Mapping[str, str]) -> None:
-        await self._lines(code, {**headers, "Content-Length": str(len(body))})
+        await self._lines(code, {"Content-Length": str(len(body)), **headers})
         await self._send(body)
 
     async def _lines(self, code: int, headers: Mapping[str, str]) -> None:
