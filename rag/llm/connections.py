@@ -1,78 +1,91 @@
-"""Kept connections, the last used first: to find one costs the same with one of them as with a hundred."""
+"""A transport of httpx2 for streamed answers: kept connections, the last used first, and little work for each frame."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 import httpx2
 
+from rag.llm.wire import Exchange, Wire, connect
+
 EXPIRY_S = 5.0  # httpx2's own: servers close idle connections, few within that time
-ONE = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=EXPIRY_S)
 
 Origin = tuple[str, str, int | None]
 
 
 class Connections(httpx2.AsyncBaseTransport):
-    """One of httpx2's transports for each connection.
+    """HTTP/1.1 without a proxy; of the request's time limits it keeps that of connecting.
 
-    A pool of httpx2 looks at every kept socket twice a request: with fifty of them, that is half of the request's time.
+    httpx2's own looks at every kept socket twice a request and wakes a dozen layers for each frame: at fifty streams
+    it takes half of all time. What has come by now is handed on in one piece here, however many frames it holds.
     """
 
     def __init__(self, kept: int) -> None:
         """Keep up to *kept* idle connections of each origin."""
         self._kept = kept
-        self._tls = httpx2.create_ssl_context()  # reading the certificates takes longer than connecting
-        self._idle: defaultdict[Origin, deque[tuple[float, httpx2.AsyncHTTPTransport]]] = defaultdict(deque)
+        self._tls = httpx2.create_ssl_context()
+        self._idle: defaultdict[Origin, deque[tuple[float, Wire]]] = defaultdict(deque)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The response as it begins; when it is closed, its connection is free again."""
-        origin = request.url.scheme, request.url.host, request.url.port
-        idle = self._idle[origin]
-        transport = idle.pop()[1] if idle else httpx2.AsyncHTTPTransport(verify=self._tls, limits=ONE)
-        answered = False
+        """The response as it begins; when it is closed, its connection is free again, or closed too."""
+        url = request.url
+        if url.scheme not in {"http", "https"}:
+            raise httpx2.UnsupportedProtocol("neither http nor https")
+        origin = url.scheme, url.host, url.port
+        wire = self._kept_wire(origin)
+        if wire is None:
+            wire = await connect(url, self._tls, request.extensions.get("timeout", {}).get("connect"))
+        exchange, answered = Exchange(wire), False
         try:
-            response = await transport.handle_async_request(request)
+            status, headers = await exchange.ask(request)
+            content = exchange.body(status, headers)
             answered = True
         finally:
             if not answered:
-                await transport.aclose()
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Body(response.stream, lambda: self._release(origin, transport))
-        return response
+                wire.close()
+        return httpx2.Response(
+            status, headers=headers, stream=_Body(content, lambda: self._release(origin, wire, exchange))
+        )
 
     async def aclose(self) -> None:
         """Close what is idle; the others close with their responses."""
         self._kept = 0
         for idle in self._idle.values():
             while idle:
-                await idle.popleft()[1].aclose()
+                idle.pop()[1].close()
 
-    async def _release(self, origin: Origin, transport: httpx2.AsyncHTTPTransport) -> None:
+    def _kept_wire(self, origin: Origin) -> Wire | None:
+        idle = self._idle[origin]
+        while idle:
+            since, wire = idle.pop()
+            if not wire.ended and not wire.held and since >= time.monotonic() - EXPIRY_S:
+                return wire
+            wire.close()
+        return None
+
+    def _release(self, origin: Origin, wire: Wire, exchange: Exchange) -> None:
+        if not (exchange.whole and exchange.keeps_alive) or wire.ended:
+            wire.close()
+            return
         now = time.monotonic()
         idle = self._idle[origin]
-        idle.append((now, transport))
-        if len(idle) > self._kept or idle[0][0] < now - EXPIRY_S:
-            await idle.popleft()[1].aclose()
+        idle.append((now, wire))
+        while idle and (len(idle) > self._kept or idle[0][0] < now - EXPIRY_S):
+            idle.popleft()[1].close()
 
 
 class _Body(httpx2.AsyncByteStream):
-    def __init__(self, stream: AsyncIterable[bytes], release: Callable[[], Awaitable[None]]) -> None:
-        self._stream = stream
+    def __init__(self, content: AsyncIterator[bytes], release: Callable[[], None]) -> None:
+        self._content = content
         self._release = release
         self._closed = False
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._stream:
-            yield part
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._content
 
     async def aclose(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            if isinstance(self._stream, httpx2.AsyncByteStream):
-                await self._stream.aclose()
-        finally:
-            await self._release()
+        if not self._closed:
+            self._closed = True
+            self._release()
