@@ -188,13 +188,13 @@ def _model(words: int) -> Iterator[str]:
     command = (sys.executable, "-m", "eval.bench.model_server", str(words))
     pipe = subprocess.PIPE
     with tempfile.TemporaryFile() as errors, running(command, stdin=pipe, stdout=pipe, stderr=errors) as process:
-        port = process.stdout.readline().strip() if process.stdout else b""
-        if not port:
-            errors.seek(0)
-            raise CannotRun(f"the model did not start: {last_words(errors.read())}")
-        yield f"http://127.0.0.1:{port.decode()}"
-        if process.stdin:
-            process.stdin.close()
+        if not (process.stdin and process.stdout):  # they are pipes, so they are there
+            return
+        with process.stdin, process.stdout:
+            if not (port := process.stdout.readline().strip()):
+                errors.seek(0)
+                raise CannotRun(f"the model did not start: {last_words(errors.read())}")
+            yield f"http://127.0.0.1:{port.decode()}"
 
 
 class _NoSentences:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -12,6 +11,7 @@ from rag.llm.breaker import Permit
 from rag.llm.events import End, Event, Text, UsageSeen
 from rag.llm.failures import Failure
 from rag.llm.hop import Hop, prompt_tokens, tokens_of
+from rag.llm.watch import Watch
 
 NOTHING = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
 
@@ -36,6 +36,7 @@ class Trial:
         self.hop = hop
         self.permit = permit
         self.text: list[str] = []
+        self._watch = Watch()
         self._request = request
         self._until = until
         self._silence = silence
@@ -68,6 +69,7 @@ class Trial:
             outcome = "partial" if self.text else "failed"
             raise
         finally:
+            self._watch.stop()
             self.hop.under_way -= 1
             call.attempts.append(self._attempt(len(call.attempts) + 1, outcome, failure))
             if failure is None:  # else whoever catches it tells: it depends on the other targets
@@ -99,8 +101,7 @@ class Trial:
     async def _next(self, events: AsyncGenerator[Event, None]) -> Event:
         limit = self._limit()
         try:
-            async with asyncio.timeout(min(limit, self._until) - time.monotonic()):
-                event = await anext(events, None)
+            event = await self._watch.wait(anext(events, None), min(limit, self._until))
         except TimeoutError:
             raise self._too_late(limit) from None
         if event is None:

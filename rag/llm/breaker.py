@@ -22,7 +22,7 @@ class BreakerLimits:
     ratio: float = 0.5
     in_a_row: int = 5
     cooldown_s: float = 5.0
-    longest_s: float = 60.0
+    longest_s: float = 20.0  # of an outage of a minute, half a minute later nothing is left
     lease_s: float = 60.0
 
 

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from rag.calls import ChatRequest
 from rag.errors import SetupError
 from rag.llm.complaints import Complained, complaint_in, complaint_of, failure_of
+from rag.llm.connections import Connections
 from rag.llm.dialects import anthropic, gemini, ollama, openai
 from rag.llm.dialects.asking import Asked
 from rag.llm.dialects.decoding import Decoder
@@ -55,8 +56,7 @@ DIALECTS = {
 @asynccontextmanager
 async def open_http() -> AsyncIterator[httpx2.AsyncClient]:
     """The one client for all providers; how many calls run at once is decided before they come here."""
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS)
-    async with httpx2.AsyncClient(limits=limits) as http:
+    async with httpx2.AsyncClient(transport=Connections(IDLE_CONNECTIONS)) as http:
         yield http
 
 

@@ -140,6 +140,19 @@ def test_the_doctor_says_which_models_are_used_and_no_key(run: Run) -> None:
     assert KEY not in done.stdout + done.stderr
 
 
+def test_the_doctor_asks_each_chat_target_and_says_what_is_wrong(run: Run) -> None:
+    target = {"name": "away", "dialect": "openai", "url": "http://127.0.0.1:9/v1", "model": "m"}
+
+    done = run("doctor", RAG_CHAT_TARGETS=json.dumps([target]), RAG_CHAT_KEYS=json.dumps({"away": KEY}))
+    unknown = run("doctor", RAG_CHAT_CHAINS=json.dumps({"answer": ["nobody"]}))
+
+    assert done.returncode == 1
+    assert "wrong      chat target away, nothing answers at http://127.0.0.1:9/v1" in done.stdout
+    assert KEY not in done.stdout + done.stderr
+    assert unknown.returncode == 1
+    assert "RAG_CHAT_CHAINS: answer names nobody, which is no target" in unknown.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("variable", ["RAG_EMBEDDER_KEY", "RAG_RERANKER_KEY"])
 def test_a_wrong_key_is_one_line_that_names_the_variable(run: Run, variable: str) -> None:
     done = run("doctor", **{variable: "sk-wrong"})

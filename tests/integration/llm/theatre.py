@@ -36,7 +36,7 @@ def policy(scale: float = SCALE) -> Policy:
 
 
 def limits(scale: float = SCALE) -> BreakerLimits:
-    return BreakerLimits(window_s=30 * scale, cooldown_s=5 * scale, longest_s=60 * scale, lease_s=60 * scale)
+    return BreakerLimits(window_s=30 * scale, cooldown_s=5 * scale, longest_s=20 * scale, lease_s=60 * scale)
 
 
 @dataclass
