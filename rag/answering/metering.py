@@ -57,8 +57,8 @@ def paid_chains(settings: Settings) -> dict[Task, tuple[Target, ...]]:
 class MeteredChat:
     """A ChatModel that asks *chat* only for what the tenant may still use, and writes down what it used.
 
-    A call that reserves too little is impossible but for attempts that failed after their first words; what those
-    cost is spent as well, and may exceed the budget by as much.
+    What is reserved is the most that one attempt can use. What attempts that failed used before is spent as well, so
+    a call that was answered by the second target may exceed the budget by what the first one read and said.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class MeteredChat:
                     await asyncio.wait_for(done.wait(), WAIT_S)
 
     async def _reserve(self, task: Task, call: Call, size: Size) -> bool:
-        chain = self._chains.get(task) or self._chains.get("answer", ())
+        chain = self._chains.get(task, self._chains.get("answer", ()))
         if not chain:
             return False
         money = self._worst(chain, size)
