@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from rag.answering.prices import Prices, plain, seller
+from rag.answering.prices import Prices, Rates, seller
+from rag.answering.refusal import refusal
 from rag.answering.settlement import Settler
 from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage
-from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown
+from rag.errors import PriceUnknown
 from rag.protocols import ChatModel
 from rag.settings import Settings, Target
 from rag.store.budgets import Verdict, reap, reserve
@@ -27,8 +28,6 @@ REFUSED = frozenset(  # the provider did no work, so nobody pays for any
     {"connect", "rate_limited", "quota", "config", "server_error", "overloaded", "conflict", "rejected",
      "context_length"}
 )  # fmt: skip
-
-NAMES = {"tokens": "tokens", "money": "US dollars"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ def paid_chains(settings: Settings) -> dict[Task, tuple[Target, ...]]:
 class MeteredChat:
     """A ChatModel that asks *chat* only for what the tenant may still use, and writes down what it used.
 
-    A call that reserves too little is impossible but for attempts that failed after their first words; what those
-    cost is spent as well, and may exceed the budget by as much.
+    What is reserved is the most that one attempt can use. What attempts that failed used before is spent as well, so
+    a call that was answered by the second target may exceed the budget by what the first one read and said.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class MeteredChat:
                     await asyncio.wait_for(done.wait(), WAIT_S)
 
     async def _reserve(self, task: Task, call: Call, size: Size) -> bool:
-        chain = self._chains.get(task) or self._chains.get("answer", ())
+        chain = self._chains.get(task, self._chains.get("answer", ()))
         if not chain:
             return False
         money = self._worst(chain, size)
@@ -117,8 +116,11 @@ class MeteredChat:
         except asyncio.CancelledError:
             self._settle(task, call, size)  # it may have been reserved all the same
             raise
+        if any(verdict.wanted is None for verdict in verdicts):
+            models = ", ".join(target.model for target in chain if self._rates(target, size) is None)
+            raise PriceUnknown(f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs")
         if unfit := [verdict for verdict in verdicts if not verdict.fits]:
-            raise _refusal(unfit, datetime.now(UTC))
+            raise refusal(unfit, datetime.now(UTC))
         return bool(verdicts)
 
     async def _judged(self, call: Call, size: Size, *, money: Decimal | None, lasts_s: float) -> list[Verdict]:
@@ -130,14 +132,13 @@ class MeteredChat:
         return await reserve(self._database, call.tenant_id, call.id, tokens=tokens, money=money, lasts_s=lasts_s)
 
     def _worst(self, chain: Sequence[Target], size: Size) -> Decimal | None:
-        found = [
-            self._prices.rates(
-                t.name, self._sellers[t.name], t.model, moment=datetime.now(UTC), input_tokens=size.input
-            )
-            for t in chain
-        ]
+        found = [self._rates(target, size) for target in chain]
         known = [rates.worst(size.input, size.output) for rates in found if rates is not None]
         return max(known) if len(known) == len(found) else None
+
+    def _rates(self, target: Target, size: Size) -> Rates | None:
+        paid = self._sellers[target.name]
+        return self._prices.rates(target.name, paid, target.model, moment=datetime.now(UTC), input_tokens=size.input)
 
     def _settle(self, task: Task, call: Call, size: Size) -> asyncio.Event:
         entries = tuple(self._entry(attempt, size) for attempt in call.attempts)
@@ -165,24 +166,4 @@ def _known(attempt: Attempt, size: Size) -> Usage:
         input_uncached=size.input if used.input is None else used.input_uncached or 0,
         output=used.output if used.output is not None else (0 if silent else size.output),
         estimated=True,
-    )
-
-
-def _refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | BalanceEmpty | PriceUnknown:
-    """The error that says most: a reason that time does not mend comes first, then the window that ends last."""
-    if any(verdict.wanted is None for verdict in unfit):
-        return PriceUnknown()
-    worst = max(unfit, key=lambda v: (v.budget.resets_at is None, v.budget.resets_at or now))
-    budget, wanted = worst.budget, worst.wanted or Decimal(0)
-    left = f"{plain(max(budget.left, Decimal(0)))} of {plain(budget.amount)} {NAMES[budget.unit]} are left, and"
-    needs = f"this call may need {plain(wanted)}"
-    if budget.resets_at is None:
-        return BalanceEmpty(f"{left} {needs}; more must be paid for")
-    if wanted > budget.amount:
-        whole = f"more than a whole {budget.period} has: {plain(budget.amount)}"
-        return BudgetExceeded(f"{needs} {NAMES[budget.unit]}, {whole}")
-    anew = f"{budget.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    return BudgetExceeded(
-        f"{left} {needs}; the next {budget.period} begins at {anew}",
-        retry_after_s=max((budget.resets_at - now).total_seconds(), 1.0),
     )

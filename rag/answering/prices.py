@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from rag.settings import EXTRACTIVE, Price
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
-    from genai_prices.types import ModelPrice
+    from genai_prices.types import ModelInfo, ModelPrice
 
 MILLION = Decimal(1_000_000)
 THOUSAND = Decimal(1_000)
@@ -116,10 +117,8 @@ def _own_rates(price: Price) -> Rates:
 
 
 def _listed_rates(provider: str, model: str, moment: datetime, *, input_tokens: int) -> Rates | None:
-    table = _table()
-    found = next((p for p in table.providers if p.id == provider), None)
-    listed = found and found.find_model(model, all_providers=table.providers)
-    if not listed:
+    listed = _listed(provider, model)
+    if listed is None:
         return None
     prices = listed.get_prices(moment)
     rate = {name: _rate(prices, f"{name}_mtok", input_tokens) for name in ("input", "output")}
@@ -138,6 +137,13 @@ def _listed_rates(provider: str, model: str, moment: datetime, *, input_tokens: 
         reasoning=(rate["output"] if thinking is None else thinking) / MILLION,
         request=(requests or Decimal(0)) / THOUSAND,
     )
+
+
+@lru_cache(1024)
+def _listed(provider: str, model: str) -> ModelInfo | None:
+    table = _table()
+    found = next((p for p in table.providers if p.id == provider), None)
+    return found.find_model(model, all_providers=table.providers) if found else None
 
 
 def _rate(prices: ModelPrice, name: str, input_tokens: int) -> Decimal | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 from rag.answering.metering import MeteredChat
@@ -16,7 +19,7 @@ from rag.values import tenant_id
 from tests.e2e.conftest import Caller, FakeService, OpenFake
 from tests.e2e.test_refusals_http import assert_problem
 from tests.integration.corpus import prepared, store
-from tests.integration.spending import SpendingChat, give, metered
+from tests.integration.spending import SpendingChat, budget, give, ledger, metered
 
 QUESTION = "How many days does a refund take?"
 
@@ -84,3 +87,22 @@ async def test_a_window_that_is_used_up_says_in_how_many_seconds_the_next_begins
     assert abs(retry_after_s - (tomorrow - now).total_seconds()) <= 5
     assert response.json()["retry_after_s"] == retry_after_s
     assert response.json()["detail"].endswith(f"the next day begins at {tomorrow:%Y-%m-%d}T00:00:00Z")
+
+
+async def test_bug_17_who_closes_the_stream_is_charged_for_what_was_said(fake_service: OpenFake) -> None:
+    async with opened(fake_service, SpendingChat(gate=asyncio.Event())) as (fake, caller):
+        await give(fake.database, tenant_id("fake"), 5000)
+        body, headers = {"query": QUESTION, "stream": True}, {"Authorization": f"Bearer {caller.key}"}
+        async with caller.http.stream("POST", "/v1/query", json=body, headers=headers) as response:
+            async for line in response.aiter_lines():
+                if line == "event: delta":
+                    break
+        left_at = time.monotonic()
+        with psycopg.connect(fake.database_url, autocommit=True) as owner:
+            while not (rows := ledger(owner, tenant_id("fake"), "outcome, output, estimated")):
+                assert time.monotonic() < left_at + 5
+                await asyncio.sleep(0.02)
+        charged = await budget(fake.database, tenant_id("fake"))
+
+    assert rows == [("cancelled", 1, True)]
+    assert (charged.reserved, charged.spent < 100) == (0, True)

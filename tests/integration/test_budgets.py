@@ -26,7 +26,9 @@ async def test_a_window_that_is_used_up_refuses_with_the_moment_it_begins_anew(
     model = metered(database, chat)
     await model.complete(request(), call(tenant))
 
-    with pytest.raises(BudgetExceeded, match=r"^3999 of 4049 tokens are left.* need 4000; the next hour") as refused:
+    with pytest.raises(
+        BudgetExceeded, match=r"^this call may need 4000 tokens, and 3999 of 4049 are left; the next hour"
+    ) as refused:
         await model.complete(request(), call(tenant))
 
     resets_at = (await budget(database, tenant, "hour")).resets_at
@@ -42,7 +44,7 @@ async def test_a_prepaid_balance_that_is_used_up_asks_to_be_paid_for(database: D
     model = metered(database, SpendingChat())
     await model.complete(request(), call(tenant))
 
-    with pytest.raises(BalanceEmpty, match="3999 of 4049 tokens are left"):
+    with pytest.raises(BalanceEmpty, match="4000 tokens, and 3999 of 4049 are left; it is prepaid"):
         await model.complete(request(), call(tenant))
     await give(database, tenant, 5000, period="prepaid")
     await model.complete(request(), call(tenant))
@@ -69,11 +71,30 @@ async def test_without_a_price_a_budget_of_money_refuses_and_one_of_tokens_does_
     await unpriced.complete(request(), call(tenant))
     await give(database, tenant, 100, "money")
 
-    with pytest.raises(PriceUnknown, match="RAG_PRICES"):
+    with pytest.raises(PriceUnknown, match="RAG_PRICES does not say what some-model costs"):
         await unpriced.complete(request(), call(tenant))
 
     assert chat.asked == 1
     assert (await budget(database, tenant)).reserved == 0
+
+
+@pytest.mark.parametrize("period", ["day", "prepaid"])
+async def test_what_only_calls_at_work_hold_is_worth_waiting_for(
+    database: Database, tenant: TenantId, period: Period
+) -> None:
+    await give(database, tenant, 7000, period=period)
+    model = metered(database, SpendingChat())
+    async with aclosing(model.stream(request(), call(tenant))) as stream:
+        await anext(stream)
+
+        with pytest.raises(BudgetExceeded, match="3000 of 7000 are left while calls at work hold 4000") as refused:
+            await model.complete(request(), call(tenant))
+        async for _ in stream:
+            pass
+    await model.complete(request(), call(tenant))
+
+    assert refused.value.retry_after_s == 5
+    assert (await budget(database, tenant, period)).spent == 100
 
 
 async def test_budgets_of_one_tenant_are_nothing_to_another(database: Database, make_tenant: MakeTenant) -> None:

@@ -212,7 +212,7 @@ async def test_money_is_spent_by_the_price_of_each_class_of_tokens(database: Dat
 
     # dollars for a million tokens: 2 uncached, 0.5 from the cache, 8 out
     assert (await budget(database, tenant, unit="money")).spent == Decimal("0.00105")
-    with pytest.raises(BudgetExceeded, match=r"0\.04895 of 0\.05 US dollars are left, and this call may need 0\.0494"):
+    with pytest.raises(BudgetExceeded, match=r"may need 0\.0494 US dollars, and 0\.04895 of 0\.05 are left"):
         await metered(database, SpendingChat()).complete(request(6150), call(tenant))
 
 

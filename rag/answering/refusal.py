@@ -1,0 +1,42 @@
+"""What a caller is told whose call does not fit into a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from rag.answering.prices import plain
+from rag.errors import BalanceEmpty, BudgetExceeded
+from rag.store.budgets import Budget, Verdict
+
+HELD_S = 5.0  # calls at work end within seconds, and most have reserved far more than they use
+NAMES = {"tokens": "tokens", "money": "US dollars"}
+
+
+def refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | BalanceEmpty:
+    """The error for the budget that stays in the way longest: one paid for once, else the one renewed last."""
+    worst = max(unfit, key=lambda v: (not _is_held(v), v.budget.resets_at is None, v.budget.resets_at or now))
+    budget, wanted = worst.budget, worst.wanted or Decimal(0)
+    needs = f"this call may need {plain(wanted)} {NAMES[budget.unit]}"
+    if wanted > budget.amount and budget.resets_at is not None:
+        return BudgetExceeded(f"{needs}, more than a whole {budget.period} has: {plain(budget.amount)}")
+    left = f"{needs}, and {plain(max(budget.left, Decimal(0)))} of {plain(budget.amount)} are left"
+    if _is_held(worst):
+        held = f"{left} while calls at work hold {plain(budget.reserved)}; {_renewal(budget)}"
+        return BudgetExceeded(held, retry_after_s=HELD_S)
+    if budget.resets_at is None:
+        return BalanceEmpty(f"{left}; {_renewal(budget)}")
+    ahead_s = max((budget.resets_at - now).total_seconds(), 1.0)
+    return BudgetExceeded(f"{left}; {_renewal(budget)}", retry_after_s=ahead_s)
+
+
+def _is_held(verdict: Verdict) -> bool:
+    """Whether the call would fit but for what other calls have reserved and may yet give back."""
+    return verdict.budget.spent + (verdict.wanted or 0) <= verdict.budget.amount
+
+
+def _renewal(budget: Budget) -> str:
+    if budget.resets_at is None:
+        return "it is prepaid and not renewed"
+    return f"the next {budget.period} begins at {budget.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
