@@ -30,7 +30,9 @@ class DenseLeg:
     async def __call__(
         self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
     ) -> LegResult:
-        """The best *depth* chunks, *within* given ones if there are; the score is the cosine similarity.
+        """The best *depth* chunks, or as many as the tenant's tuning says, *within* given ones if there are.
+
+        The score is the cosine similarity.
 
         Raises IndexMismatch when the index was made by an embedder that is not here.
         """
@@ -42,9 +44,11 @@ class DenseLeg:
                 maker = state.recipe.embedder if state.recipe else name
                 if maker == name:
                     search = _Search(tx, question.scope, vector, state=state, within=within)
-                    found = await search.nearest(depth, exact_below=self._exact_below, counts=self._counts)
+                    wanted = state.tuning.depth or depth
+                    found = await search.nearest(wanted, exact_below=self._exact_below, counts=self._counts)
                     pairs = [(content, 1 - distance) for content, distance in found]
-                    return LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
+                    version, generation = state.index_version, state.generation
+                    return LegResult.of(pairs, index_version=version, generation=generation, tuning=state.tuning)
             check_embedder(maker, self._embedders)
             name = maker
 
