@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     rerank_deadline_s: Annotated[float, Field(ge=0)] = Field(
         default=3.0, description="time for the cross-encoder; the rest keep their fused order"
     )
+    rerank_memory_bytes: Annotated[int, Field(ge=0)] = Field(
+        default=16 * 1024 * 1024, description="memory for the cross-encoder's scores, 320 bytes a pair"
+    )
     rerank_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=1.0, description="weight of the reranked order in the blend"
     )
