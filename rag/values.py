@@ -224,27 +224,23 @@ class Ranked:
 class LegResult:
     """A leg's ranking, best first, the index it is of and its version, and whether a deadline cut it short.
 
-    `tuning` is the tenant's, as it was when the index was read.
+    What is not in it has the score `floor` at most, that of the last where it is None. `fits` tells whether its model
+    knows the question's language; `tuning` is the tenant's, as it was when the index was read.
     """
 
     ranked: tuple[Ranked, ...]
     index_version: int
     generation: int = 1
     complete: bool = True
+    floor: float | None = None
+    fits: bool = True
     tuning: Tuning = field(default_factory=Tuning)
 
     @classmethod
-    def of(
-        cls,
-        found: Sequence[tuple[ContentId, float]],
-        *,
-        index_version: int,
-        generation: int,
-        tuning: Tuning = Tuning(),
-    ) -> LegResult:
+    def of(cls, found: Sequence[tuple[ContentId, float]], *, index_version: int, generation: int) -> LegResult:
         """The result of a list that is in order already, each content once."""
         ranked = (Ranked(content, rank, score) for rank, (content, score) in enumerate(found, 1))
-        return cls(tuple(ranked), index_version, generation, tuning=tuning)
+        return cls(tuple(ranked), index_version, generation)
 
 
 @dataclass(frozen=True, slots=True)

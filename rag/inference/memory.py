@@ -20,6 +20,7 @@ class RememberingReranker:
     def __init__(self, model: Reranker, *, memory_bytes: int) -> None:
         """Ask *model*, and keep as many of its latest scores as fit into *memory_bytes*."""
         self.name = model.name
+        self.langs = model.langs
         self._model = model
         self._scores: OrderedDict[bytes, float] = OrderedDict()
         self._size = memory_bytes // PAIR_BYTES

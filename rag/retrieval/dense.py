@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from rag.language import language
 from rag.protocols import Embedder, Ordinals, Vectors
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_embedder, index_state
@@ -47,10 +49,18 @@ class DenseLeg:
                     wanted = state.tuning.depth or depth
                     found = await search.nearest(wanted, exact_below=self._exact_below, counts=self._counts)
                     pairs = [(content, 1 - distance) for content, distance in found]
-                    version, generation = state.index_version, state.generation
-                    return LegResult.of(pairs, index_version=version, generation=generation, tuning=state.tuning)
+                    result = LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
+                    return replace(result, fits=self._fits(name, question, state), tuning=state.tuning)
             check_embedder(maker, self._embedders)
             name = maker
+
+    def _fits(self, name: str, question: Question, state: IndexState) -> bool:
+        """Whether the embedder knows the question's language, or knows the documents better than words do.
+
+        Words find nothing in documents of other languages only, where even a model of one language finds something.
+        """
+        langs = self._embedders[name].langs
+        return langs is None or (asked := language(question.text)) is None or asked in langs or asked not in state.langs
 
 
 class _Counts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +48,10 @@ class LexicalLeg:
             scores = accumulate(blocks, terms, state)
             if within is not None:
                 scores = narrowed(scores, within, state)
-            found = await _Verifier(tx, question.scope, state.generation).best(scores, state.tuning.depth or depth)
-        return LegResult.of(found, index_version=state.index_version, generation=state.generation, tuning=state.tuning)
+            wanted = state.tuning.depth or depth
+            found = await _Verifier(tx, question.scope, state.generation).best(scores, wanted)
+        result = LegResult.of(found, index_version=state.index_version, generation=state.generation)
+        return replace(result, floor=0.0 if len(found) < wanted else None, tuning=state.tuning)
 
 
 def check_analyser(state: IndexState) -> None:

@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from rag.errors import SetupError, UpstreamError
 from rag.protocols import Reranker
-from rag.retrieval.fusion import rrf
+from rag.retrieval.fusion import scaled
 from rag.telemetry import log
 from rag.values import Chunk, ContentId, Deadline, RerankState
-
-# Steep, since both lists order the same candidates (decision 0004).
-BLEND_K = 5
 
 
 async def score(
@@ -38,9 +35,16 @@ def by_logit(fused: Sequence[ContentId], logits: dict[ContentId, float]) -> list
 
 
 def blend(
-    fused: Sequence[ContentId], reranked: Sequence[ContentId], *, fused_weight: float, rerank_weight: float
+    fused: Mapping[ContentId, float], logits: Mapping[ContentId, float], *, fused_weight: float, rerank_weight: float
 ) -> list[tuple[ContentId, float]]:
-    """Both orders fused once more; what was not scored stands on its fused rank alone, ties in fused order."""
-    place = {chunk: n for n, chunk in enumerate(fused)}
-    scores = rrf([fused, reranked], weights=[fused_weight, rerank_weight], k=BLEND_K)
-    return sorted(scores, key=lambda pair: (-pair[1], place[pair[0]]))
+    """The weighted mean of the fused score and the logit, scaled to 0..1, best first, ties in fused order.
+
+    What was not scored counts as the worst that was.
+    """
+    relevance = scaled(logits)
+    total = fused_weight + rerank_weight
+    scores = {
+        content: (fused_weight * score + rerank_weight * relevance.get(content, 0.0)) / total
+        for content, score in fused.items()
+    }
+    return sorted(scores.items(), key=lambda pair: -pair[1])

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 from rag.protocols import Leg, Reranker
-from rag.retrieval.fusion import rrf
+from rag.retrieval.fusion import fuse
 from rag.retrieval.legs import both
 from rag.retrieval.phrases import holding, phrases
 from rag.retrieval.rerank import blend, by_logit, score
@@ -17,6 +17,7 @@ from rag.telemetry import Stopwatch
 from rag.values import Chunk, ContentId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId, Tuning
 
 DEPTH = 50  # of each leg; recall@50 is what the rest can work with
+FOREIGN_WEIGHT = 0.5  # of an embedder that does not know the question's language, beside words that do
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,8 @@ class Retriever:
 
 
 def _fuse(dense: LegResult, lexical: LegResult, ranking: Ranking) -> dict[ContentId, float]:
-    rankings = [[ranked.content for ranked in leg.ranked] for leg in (dense, lexical)]
-    return dict(rrf(rankings, weights=[ranking.dense_weight, ranking.lexical_weight]))
+    dense_weight = ranking.dense_weight * (1.0 if dense.fits else FOREIGN_WEIGHT)
+    return dict(fuse([dense, lexical], weights=[dense_weight, ranking.lexical_weight]))
 
 
 def _hits(
@@ -138,7 +139,7 @@ def _hits(
     order = list(fused.items())
     if reranked:
         weights = {"fused_weight": ranking.fused_weight, "rerank_weight": ranking.rerank_weight}
-        order = blend(list(fused), reranked, **weights)
+        order = blend(fused, logits, **weights)
     return [
         Hit(
             chunk=chunks[content],
