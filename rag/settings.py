@@ -75,10 +75,10 @@ class Settings(BaseSettings):
         default=16 * 1024 * 1024, description="memory for the cross-encoder's scores, 320 bytes a pair"
     )
     rerank_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=1.0, description="weight of the reranked order in the blend"
+        default=1.0, description="weight of the cross-encoder in the blend"
     )
     fused_weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        default=1.0, description="weight of the fused order in the blend"
+        default=2.0, description="weight of the fused scores in the blend"
     )
 
     answer_min_support: Annotated[float, Field(ge=0, le=1)] = Field(

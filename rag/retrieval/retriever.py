@@ -10,6 +10,7 @@ from rag.protocols import Leg, Reranker
 from rag.retrieval.fusion import fuse
 from rag.retrieval.legs import both
 from rag.retrieval.phrases import holding, phrases
+from rag.retrieval.repeats import repeats
 from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.engine import Database
 from rag.store.search import load_chunks, still_visible
@@ -61,7 +62,7 @@ class Retriever:
         fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
             logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
-        hits = _hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking)
+        hits = _varied(_hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking), question)
         if logits:  # that took a while
             async with self._database.tenant(tenant_id) as tx:
                 shown = [hit.chunk.chunk_id for hit in hits]
@@ -104,8 +105,9 @@ class Retriever:
         async with self._database.tenant(tenant_id) as tx:
             if not question.rerank:
                 first = contents[: question.top_k]
-                chunks = await load_chunks(tx, question.scope, first, generation=generation)
-                if len(chunks) == len(first):
+                found = await load_chunks(tx, question.scope, first, generation=generation)
+                chunks = {content: found[content] for content in first if content in found}
+                if len(chunks) == len(first) and not any(repeats([*chunks.values()], question.text)):
                     return chunks
             return await load_chunks(tx, question.scope, contents, generation=generation)
 
@@ -153,3 +155,13 @@ def _hits(
         )
         for content, final in order
     ]
+
+
+def _varied(hits: list[Hit], question: Question) -> list[Hit]:
+    """The hits, those after the others that say what a better one says, with no better score than the others."""
+    repeated = repeats([hit.chunk for hit in hits], question.text)
+    if not any(repeated):
+        return hits
+    first = [hit for hit, again in zip(hits, repeated, strict=True) if not again]
+    last = [hit for hit, again in zip(hits, repeated, strict=True) if again]
+    return [*first, *(replace(hit, score=min(hit.score, first[-1].score)) for hit in last)]

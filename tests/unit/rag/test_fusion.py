@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 
 from rag.retrieval.fusion import fuse, scaled
-from rag.retrieval.rerank import blend, by_logit
+from rag.retrieval.rerank import blend, by_logit, relevance
 from rag.values import ContentId, LegResult
 
 
@@ -112,28 +112,42 @@ def test_scaled_scores_reach_from_nothing_to_one() -> None:
     assert scaled({}) == {}
 
 
-def test_the_blend_is_the_weighted_mean_of_fused_score_and_scaled_logit() -> None:
-    fused = keyed({"a": 0.9, "b": 0.6, "c": 0.3})
+def test_relevance_is_half_how_a_logit_compares_and_half_how_sure_it_is() -> None:
+    # the logistic of a half of each logit, since it is softened by 2: 9/10, 1/2, 1/10
+    logits = keyed({"a": 2 * math.log(9), "b": 0.0, "c": -2 * math.log(9)})
 
-    blended = blend(fused, keyed({"c": 8.0, "a": -2.0, "b": 3.0}), fused_weight=2, rerank_weight=1)
+    assert relevance(logits) == pytest.approx(keyed({"a": 0.95, "b": 0.5, "c": 0.05}))
 
-    assert list(dict(blended)) == ["a", "b", "c"]
-    assert dict(blended) == pytest.approx({"a": 1.8 / 3, "b": 1.7 / 3, "c": 1.6 / 3})
+
+def test_the_best_of_a_bad_lot_is_less_relevant_than_a_good_one() -> None:
+    bad, good = relevance(keyed({"a": -8.0, "b": -11.0})), relevance(keyed({"a": 8.0, "b": -11.0}))
+
+    assert bad[key("a")] < 0.52
+    assert good[key("a")] > 0.98
+
+
+def test_the_blend_is_the_weighted_mean_of_fused_score_and_relevance() -> None:
+    fused, logits = keyed({"a": 0.9, "b": 0.6}), keyed({"a": 0.0, "b": 2 * math.log(4)})
+
+    blended = blend(fused, logits, fused_weight=3, rerank_weight=1)
+
+    assert list(dict(blended)) == ["a", "b"]
+    assert dict(blended) == pytest.approx({"a": (3 * 0.9 + 0.25) / 4, "b": (3 * 0.6 + 0.9) / 4})
 
 
 def test_the_blend_keeps_the_fused_order_on_equal_scores() -> None:
-    blended = blend(keyed({"b": 1.0, "a": 0.0}), keyed({"a": 1.0, "b": 0.0}), fused_weight=1, rerank_weight=1)
+    blended = blend(keyed({"b": 0.5, "a": 0.5}), keyed({"a": 1.0, "b": 1.0}), fused_weight=1, rerank_weight=1)
 
-    assert blended == [("b", 0.5), ("a", 0.5)]
+    assert [item for item, _ in blended] == ["b", "a"]
 
 
 def test_what_was_not_scored_counts_as_the_worst_that_was() -> None:
     fused = keyed({"a": 1.0, "b": 0.8, "c": 0.4})
 
-    blended = blend(fused, keyed({"a": -1.0, "b": 5.0}), fused_weight=1, rerank_weight=1)
+    blended = dict(blend(fused, keyed({"a": 0.0, "b": 2 * math.log(4)}), fused_weight=1, rerank_weight=1))
 
-    assert list(dict(blended)) == ["b", "a", "c"]
-    assert dict(blended) == pytest.approx({"b": 0.9, "a": 0.5, "c": 0.2})
+    assert list(blended) == ["b", "a", "c"]
+    assert blended == pytest.approx({"b": 0.85, "a": 0.625, "c": 0.325})
 
 
 def test_scored_chunks_go_by_logit_and_ties_by_fused_order() -> None:
