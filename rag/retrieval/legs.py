@@ -44,5 +44,12 @@ async def _cancel(tasks: Sequence[asyncio.Task[LegResult]]) -> None:
     running = [task for task in tasks if not task.done()]
     for task in running:
         task.cancel()
+        task.add_done_callback(_seen)
     if running:
         await asyncio.wait(running, timeout=CANCELLING_S)
+
+
+def _seen(task: asyncio.Task[LegResult]) -> None:
+    """Whatever ended it, nobody waits for it any more: asyncio need not complain."""
+    if not task.cancelled():
+        task.exception()
