@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rag.errors import InvalidInput, RagError
+from rag.tenant_ranking import add_options
 
 if TYPE_CHECKING:
     from rag.protocols import Embedder
@@ -69,10 +70,13 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("ingest", "reindex", "eval", "budget", "usage"):
         commands.add_parser(name, help=f"see `rag {name} --help`")
 
-    tenant = commands.add_parser("tenant", help="create or delete tenants").add_subparsers(required=True)
+    tenant = commands.add_parser("tenant", help="create, tune or delete tenants").add_subparsers(required=True)
     create = _command(tenant, "create", "make a tenant", _tenant_create)
     create.add_argument("name")
     create.add_argument("--if-missing", action="store_true", help="succeed when there is one already")
+    change = _command(tenant, "set", "change how a tenant's searches are ranked, and print it", _tenant_set)
+    change.add_argument("name")
+    add_options(change)
     delete = _command(tenant, "delete", "delete a tenant and everything it has", _tenant_delete)
     delete.add_argument("name")
     delete.add_argument("--if-exists", action="store_true", help="succeed when there is none")
@@ -226,6 +230,15 @@ def _tenant_create(arguments: argparse.Namespace) -> None:
 
     if not arguments.name.strip() or len(arguments.name) > MAX_NAME or not arguments.name.isprintable():
         raise InvalidInput(f"a tenant's name has 1 to {MAX_NAME} printable characters")
+    _with_store(run)
+
+
+def _tenant_set(arguments: argparse.Namespace) -> None:
+    async def run(database: Database) -> None:
+        from rag.tenant_ranking import change  # noqa: PLC0415
+
+        _print(await change(database, arguments))
+
     _with_store(run)
 
 

@@ -16,9 +16,10 @@ Ordinals = NDArray[np.int32]
 
 
 class Embedder(Protocol):
-    """Text to unit vectors."""
+    """Text to unit vectors. `langs` are the languages it was trained on, None when it takes any."""
 
     name: str
+    langs: frozenset[str] | None
     dims: int
     max_tokens: int
 
@@ -33,9 +34,10 @@ class Embedder(Protocol):
 
 
 class Reranker(Protocol):
-    """A question and texts to relevance logits."""
+    """A question and texts to relevance logits; `langs` as of an embedder."""
 
     name: str
+    langs: frozenset[str] | None
 
     async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
         """One logit for each text, in the order given; None where the deadline came first."""

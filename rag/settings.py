@@ -8,7 +8,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -107,17 +116,30 @@ class Settings(BaseSettings):
     exact_below: Annotated[int, Field(ge=0)] = Field(
         default=10_000, description="matching chunks up to which the dense leg scans exactly instead of using HNSW"
     )
+    dense_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=1.0, description="weight of the dense leg in the fusion"
+    )
+    lexical_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=1.0, description="weight of the lexical leg in the fusion"
+    )
+    search_depth: Annotated[int, Field(ge=10, le=500)] = Field(default=50, description="chunks that each leg brings")
+    search_deadline_s: Annotated[float, Field(gt=0)] = Field(
+        default=10.0, description="time for the legs; then one that is late is left out"
+    )
     rerank_top: Annotated[int, Field(ge=0, le=100)] = Field(
         default=50, description="fused candidates the cross-encoder reads"
     )
     rerank_deadline_s: Annotated[float, Field(ge=0)] = Field(
         default=3.0, description="time for the cross-encoder; the rest keep their fused order"
     )
+    rerank_memory_bytes: Annotated[int, Field(ge=0)] = Field(
+        default=16 * 1024 * 1024, description="memory for the cross-encoder's scores, 320 bytes a pair"
+    )
     rerank_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=1.0, description="weight of the reranked order in the blend"
+        default=1.0, description="weight of the cross-encoder in the blend"
     )
     fused_weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        default=1.0, description="weight of the fused order in the blend"
+        default=2.0, description="weight of the fused scores in the blend"
     )
 
     answer_min_support: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -153,6 +175,12 @@ class Settings(BaseSettings):
         except OSError as exc:
             raise ValueError(f"no JSON object, and no file that can be read: {exc.strerror}") from exc
 
+    @model_validator(mode="after")
+    def _one_leg_counts(self) -> Settings:
+        if not self.dense_weight and not self.lexical_weight:
+            raise ValueError("RAG_DENSE_WEIGHT and RAG_LEXICAL_WEIGHT are both 0")
+        return self
+
     @property
     def models(self) -> Path:
         """The folder of the model files."""
@@ -176,5 +204,7 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as exc:
-        faults = "; ".join(f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}" for e in exc.errors())
+        faults = "; ".join(
+            ": ".join([*(PREFIX + str(at).upper() for at in e["loc"][:1]), e["msg"]]) for e in exc.errors()
+        )
         raise SetupError(f"wrong setting: {faults}") from exc

@@ -200,6 +200,17 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a tenant's ranking has of its own, beside the service's settings; None leaves a value to these."""
+
+    dense_weight: float | None = None
+    lexical_weight: float | None = None
+    depth: int | None = None
+    rerank_weight: float | None = None
+    fused_weight: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """One entry of a leg's list: rank from 1, score on the leg's own scale."""
 
@@ -210,12 +221,19 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class LegResult:
-    """A leg's ranking, best first, the index it is of and its version, and whether a deadline cut it short."""
+    """A leg's ranking, best first, the index it is of and its version, and whether a deadline cut it short.
+
+    What is not in it has the score `floor` at most, that of the last where it is None. `fits` tells whether its model
+    knows the question's language; `tuning` is the tenant's, as it was when the index was read.
+    """
 
     ranked: tuple[Ranked, ...]
     index_version: int
     generation: int = 1
     complete: bool = True
+    floor: float | None = None
+    fits: bool = True
+    tuning: Tuning = field(default_factory=Tuning)
 
     @classmethod
     def of(cls, found: Sequence[tuple[ContentId, float]], *, index_version: int, generation: int) -> LegResult:

@@ -55,6 +55,10 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
                 rerank_deadline_s=settings.rerank_deadline_s,
                 rerank_weight=settings.rerank_weight,
                 fused_weight=settings.fused_weight,
+                dense_weight=settings.dense_weight,
+                lexical_weight=settings.lexical_weight,
+                depth=settings.search_depth,
+                leg_deadline_s=settings.search_deadline_s,
             ),
         )
         metered = MeteredChat(chat, database, prices=Prices(settings.prices), chains=paid_chains(settings))

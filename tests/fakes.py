@@ -24,6 +24,7 @@ class FakeEmbedder:
     """Unit vectors by hashed words: texts that share words are near, and equal texts are equal."""
 
     name = "fake-embedder"
+    langs: frozenset[str] | None = None
     dims = 384
     max_tokens = 512
 
@@ -59,6 +60,7 @@ class FakeReranker:
     """Logits by shared words, 10 (share of the question's words in the text) - 5; the first *limit* texts only."""
 
     name = "fake-reranker"
+    langs: frozenset[str] | None = None
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ class KnownVectors:
 
     name = "known-vectors"
     dims = DIMS
+    langs: frozenset[str] | None = None
     max_tokens = 512
 
     def __init__(self) -> None:

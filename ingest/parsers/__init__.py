@@ -16,6 +16,7 @@ from ingest.parsers.text import parse_text
 from ingest.typography import plain_letters
 from rag.errors import InvalidInput, UnsupportedFormat
 from rag.formats import CONTENT_TYPES, SUFFIXES
+from rag.language import language
 from rag.storable import cleaned
 
 READABLE_SUFFIXES = frozenset(SUFFIXES)
@@ -38,6 +39,9 @@ BYTES_PARSERS: dict[str, tuple[str, str]] = {
     "yaml": ("json_data", "parse_yaml"),
 }
 
+
+NO_LANGUAGE_NAMED = "en"  # or English named, which a text in another language does by mistake, as pages from a template
+SMALL_WORDS = 5  # different ones of a language that a text has to have; names and quotations bring fewer
 
 # formats of running text, where `4.2.1` in front of a paragraph is a clause and not a version or a value
 WITH_CLAUSES = frozenset({"markdown", "text", "html", "pdf", "docx", "epub"})
@@ -65,7 +69,15 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
         raise InvalidInput(f"{name} has no text.")
+    parsed = parsed if kind == "code" else _in_its_language(parsed)
     return _cleaned(with_clauses(parsed) if kind in WITH_CLAUSES else parsed)
+
+
+def _in_its_language(parsed: Parsed) -> Parsed:
+    """With the language that the text shows, where the document names none: its words are stemmed by it."""
+    if parsed.facets.lang != NO_LANGUAGE_NAMED or not (shown := language(parsed.text, least=SMALL_WORDS)):
+        return parsed
+    return replace(parsed, facets=replace(parsed.facets, lang=shown))
 
 
 def _cleaned(parsed: Parsed) -> Parsed:

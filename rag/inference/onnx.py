@@ -24,6 +24,7 @@ from rag.protocols import Vectors
 from rag.values import Deadline
 
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # bge v1.5 was trained with it
+ENGLISH = frozenset({"en"})
 MAX_TOKENS = 512  # the position embeddings of both models
 MAX_QUERY_TOKENS = 128  # of a pair: a long question may not crowd out the text it is compared with
 MAX_PAIR_TOKENS = 320  # longer chunks change the order little and cost twice as much
@@ -36,6 +37,7 @@ class OnnxEmbedder:
     """bge-small-en-v1.5: CLS pooling, unit vectors of 384 numbers."""
 
     name = "bge-small-en-v1.5-int8"
+    langs: frozenset[str] | None = ENGLISH
     dims = 384
     max_tokens = MAX_TOKENS
 
@@ -71,6 +73,7 @@ class OnnxReranker:
     """ms-marco-MiniLM-L-12-v2: one relevance logit for a question and a text."""
 
     name = "ms-marco-MiniLM-L-12-v2-int8"
+    langs: frozenset[str] | None = ENGLISH
 
     def __init__(self, folder: Path, threads: int) -> None:
         """Load the model in *folder*; *threads* pairs are scored at a time."""

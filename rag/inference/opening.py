@@ -42,8 +42,9 @@ async def open_embedders(settings: Settings) -> AsyncIterator[dict[str, Embedder
 @asynccontextmanager
 async def open_reranker(settings: Settings) -> AsyncIterator[Reranker]:
     """The cross-encoder, with a memory; raises as `open_embedders` does."""
+    memory = settings.rerank_memory_bytes
     if not is_address(settings.reranker):
-        yield RememberingReranker(await asyncio.to_thread(_local_reranker, settings))
+        yield RememberingReranker(await asyncio.to_thread(_local_reranker, settings), memory_bytes=memory)
         return
     address = read_address(
         settings.reranker, "RAG_RERANKER", key=_secret(settings.reranker_key), known=RERANKER_OPTIONS
@@ -51,7 +52,7 @@ async def open_reranker(settings: Settings) -> AsyncIterator[Reranker]:
     async with open_model_service(address) as service:
         remote = RemoteReranker(service)
         await remote.check()
-        yield RememberingReranker(remote)
+        yield RememberingReranker(remote, memory_bytes=memory)
 
 
 @asynccontextmanager

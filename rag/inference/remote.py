@@ -64,6 +64,7 @@ class RemoteEmbedder:
     """Unit vectors of 384 numbers from a service; a text is sent as far as the model reads."""
 
     dims = DIMS
+    langs: frozenset[str] | None = None
 
     def __init__(self, service: ModelService) -> None:
         """Ask *service*, as the options of its address say.
@@ -151,6 +152,8 @@ class RemoteEmbedder:
 
 class RemoteReranker:
     """Logits of a cross-encoder from a service; probabilities are turned into logits."""
+
+    langs: frozenset[str] | None = None
 
     def __init__(self, service: ModelService) -> None:
         """Ask *service*, as the options of its address say.

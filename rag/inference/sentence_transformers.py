@@ -20,6 +20,8 @@ DEFAULT_MAX_TOKENS = 512  # of a model that states none
 class SentenceTransformerEmbedder:
     """Unit vectors of a bi-encoder; the model's own `query` prompt goes before questions."""
 
+    langs: frozenset[str] | None = None
+
     def __init__(self, name: str) -> None:
         """Load the model *name*.
 
@@ -56,6 +58,8 @@ class SentenceTransformerEmbedder:
 
 class SentenceTransformerReranker:
     """Logits of a cross-encoder with one label, in batches of similar length."""
+
+    langs: frozenset[str] | None = None
 
     def __init__(self, name: str) -> None:
         """Load the model *name*; raises as the embedder does."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from rag.language import language
 from rag.protocols import Embedder, Ordinals, Vectors
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_embedder, index_state
@@ -30,7 +32,9 @@ class DenseLeg:
     async def __call__(
         self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
     ) -> LegResult:
-        """The best *depth* chunks, *within* given ones if there are; the score is the cosine similarity.
+        """The best *depth* chunks, or as many as the tenant's tuning says, *within* given ones if there are.
+
+        The score is the cosine similarity.
 
         Raises IndexMismatch when the index was made by an embedder that is not here.
         """
@@ -42,11 +46,21 @@ class DenseLeg:
                 maker = state.recipe.embedder if state.recipe else name
                 if maker == name:
                     search = _Search(tx, question.scope, vector, state=state, within=within)
-                    found = await search.nearest(depth, exact_below=self._exact_below, counts=self._counts)
+                    wanted = state.tuning.depth or depth
+                    found = await search.nearest(wanted, exact_below=self._exact_below, counts=self._counts)
                     pairs = [(content, 1 - distance) for content, distance in found]
-                    return LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
+                    result = LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
+                    return replace(result, fits=self._fits(name, question, state), tuning=state.tuning)
             check_embedder(maker, self._embedders)
             name = maker
+
+    def _fits(self, name: str, question: Question, state: IndexState) -> bool:
+        """Whether the embedder knows the question's language, or knows the documents better than words do.
+
+        Words find nothing in documents of other languages only, where even a model of one language finds something.
+        """
+        langs = self._embedders[name].langs
+        return langs is None or (asked := language(question.text)) is None or asked in langs or asked not in state.langs
 
 
 class _Counts:

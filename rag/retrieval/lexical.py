@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,10 @@ class LexicalLeg:
     async def __call__(
         self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
     ) -> LegResult:
-        """The best *depth* chunks; none when no term of the question is known, *within* given ones all of these."""
+        """The best *depth* chunks, or as many as the tenant's tuning says.
+
+        None when no term of the question is known, *within* given ones all of these.
+        """
         async with self._database.snapshot(tenant_id) as tx:
             state = await index_state(tx, question.scope.index)
             check_analyser(state)
@@ -44,8 +48,10 @@ class LexicalLeg:
             scores = accumulate(blocks, terms, state)
             if within is not None:
                 scores = narrowed(scores, within, state)
-            found = await _Verifier(tx, question.scope, state.generation).best(scores, depth)
-        return LegResult.of(found, index_version=state.index_version, generation=state.generation)
+            wanted = state.tuning.depth or depth
+            found = await _Verifier(tx, question.scope, state.generation).best(scores, wanted)
+        result = LegResult.of(found, index_version=state.index_version, generation=state.generation)
+        return replace(result, floor=0.0 if len(found) < wanted else None, tuning=state.tuning)
 
 
 def check_analyser(state: IndexState) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from rag.errors import SetupError, UpstreamError
 from rag.protocols import Reranker
-from rag.retrieval.fusion import rrf
+from rag.retrieval.fusion import scaled
 from rag.telemetry import log
 from rag.values import Chunk, ContentId, Deadline, RerankState
 
-# Steep, since both lists order the same candidates (decision 0004).
-BLEND_K = 5
+SOFTNESS = 2.0  # logits: a steeper curve takes the good for the best, a flatter one tells nothing (decision 0012)
 
 
 async def score(
@@ -38,9 +38,23 @@ def by_logit(fused: Sequence[ContentId], logits: dict[ContentId, float]) -> list
 
 
 def blend(
-    fused: Sequence[ContentId], reranked: Sequence[ContentId], *, fused_weight: float, rerank_weight: float
+    fused: Mapping[ContentId, float], logits: Mapping[ContentId, float], *, fused_weight: float, rerank_weight: float
 ) -> list[tuple[ContentId, float]]:
-    """Both orders fused once more; what was not scored stands on its fused rank alone, ties in fused order."""
-    place = {chunk: n for n, chunk in enumerate(fused)}
-    scores = rrf([fused, reranked], weights=[fused_weight, rerank_weight], k=BLEND_K)
-    return sorted(scores, key=lambda pair: (-pair[1], place[pair[0]]))
+    """The weighted mean of the fused score and the relevance, best first, ties in fused order.
+
+    What was not scored counts as the worst that was.
+    """
+    relevant = relevance(logits)
+    least = min(relevant.values())
+    total = fused_weight + rerank_weight
+    scores = {
+        content: (fused_weight * score + rerank_weight * relevant.get(content, least)) / total
+        for content, score in fused.items()
+    }
+    return sorted(scores.items(), key=lambda pair: -pair[1])
+
+
+def relevance(logits: Mapping[ContentId, float]) -> dict[ContentId, float]:
+    """The logits as 0..1: half how each compares with the others, half how sure the model is of it by itself."""
+    sure = {content: (1 + math.tanh(logit / SOFTNESS / 2)) / 2 for content, logit in logits.items()}  # the logistic
+    return {content: (compared + sure[content]) / 2 for content, compared in scaled(logits).items()}

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
-from rag.protocols import Leg, Ordinals, Reranker
-from rag.retrieval.fusion import rrf
+from rag.protocols import Leg, Reranker
+from rag.retrieval.fusion import fuse
+from rag.retrieval.legs import both
 from rag.retrieval.phrases import holding, phrases
+from rag.retrieval.repeats import repeats
 from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.engine import Database
 from rag.store.search import load_chunks, still_visible
 from rag.telemetry import Stopwatch
-from rag.values import Chunk, ContentId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId
+from rag.values import Chunk, ContentId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId, Tuning
 
 DEPTH = 50  # of each leg; recall@50 is what the rest can work with
+FOREIGN_WEIGHT = 0.5  # of an embedder that does not know the question's language, beside words that do
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The weights of the ranking, and how much of it the cross-encoder does."""
+    """The weights and depth of the ranking, how long a leg may take, and how much the cross-encoder does."""
 
     rerank_top: int
     rerank_deadline_s: float
     rerank_weight: float
     fused_weight: float
+    dense_weight: float = 1.0
+    lexical_weight: float = 1.0
+    depth: int = DEPTH
+    leg_deadline_s: float = 10.0
+
+    def of(self, tuning: Tuning) -> Ranking:
+        """The ranking for a tenant that has values of its own."""
+        return replace(self, **{name: value for name, value in asdict(tuning).items() if value is not None})
 
 
 class Retriever:
@@ -44,14 +54,15 @@ class Retriever:
         """The best `top_k` chunks; the order does not depend on `top_k`."""
         clock = Stopwatch()
         dense, lexical = await self._candidates(tenant_id, question, clock)
-        fused = self._fuse(dense, lexical)
+        ranking = self._ranking.of(dense.tuning)
+        fused = _fuse(dense, lexical, ranking)
         generation = dense.generation
         with clock.running("load"):
             chunks = await self._load(tenant_id, question, list(fused), generation=generation)
         fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
             logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
-        hits = self._hits(fused, chunks, logits, legs=(dense, lexical))
+        hits = _varied(_hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking), question)
         if logits:  # that took a while
             async with self._database.tenant(tenant_id) as tx:
                 shown = [hit.chunk.chunk_id for hit in hits]
@@ -70,27 +81,22 @@ class Retriever:
     ) -> tuple[LegResult, LegResult]:
         """What each leg finds of one index, among the chunks that hold what the question quotes."""
         wanted = phrases(question.text)
+        deadline = Deadline.after(self._ranking.leg_deadline_s)
         while True:  # again when the tenant's index was switched meanwhile
             held = None
             if wanted:
                 held = await clock.timed("phrases", holding(self._database, tenant_id, question.scope, wanted))
-            dense, lexical = await self._legs(tenant_id, question, clock, within=held.ords if held else None)
+            within = held.ords if held else None
+            dense, lexical = await both(
+                clock.timed("dense", self._dense(tenant_id, question, self._ranking.depth, within=within)),
+                clock.timed("lexical", self._lexical(tenant_id, question, self._ranking.depth, within=within)),
+                deadline=deadline,
+            )
             if dense.generation != lexical.generation or (held and held.generation != dense.generation):
                 continue
             if held and not held.complete:
                 dense = replace(dense, complete=False)
             return dense, lexical
-
-    async def _legs(
-        self, tenant_id: TenantId, question: Question, clock: Stopwatch, *, within: Ordinals | None
-    ) -> tuple[LegResult, LegResult]:
-        dense = clock.timed("dense", self._dense(tenant_id, question, DEPTH, within=within))
-        lexical = clock.timed("lexical", self._lexical(tenant_id, question, DEPTH, within=within))
-        return await asyncio.gather(dense, lexical)
-
-    def _fuse(self, dense: LegResult, lexical: LegResult) -> dict[ContentId, float]:
-        rankings = [[ranked.content for ranked in leg.ranked] for leg in (dense, lexical)]
-        return dict(rrf(rankings, weights=[1, 1]))
 
     async def _load(
         self, tenant_id: TenantId, question: Question, contents: list[ContentId], *, generation: int
@@ -99,8 +105,9 @@ class Retriever:
         async with self._database.tenant(tenant_id) as tx:
             if not question.rerank:
                 first = contents[: question.top_k]
-                chunks = await load_chunks(tx, question.scope, first, generation=generation)
-                if len(chunks) == len(first):
+                found = await load_chunks(tx, question.scope, first, generation=generation)
+                chunks = {content: found[content] for content in first if content in found}
+                if len(chunks) == len(first) and not any(repeats([*chunks.values()], question.text)):
                     return chunks
             return await load_chunks(tx, question.scope, contents, generation=generation)
 
@@ -113,32 +120,48 @@ class Retriever:
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
         return await score(self._reranker, question.text, candidates, deadline=deadline)
 
-    def _hits(
-        self,
-        fused: dict[ContentId, float],
-        chunks: dict[ContentId, Chunk],
-        logits: dict[ContentId, float],
-        *,
-        legs: tuple[LegResult, LegResult],
-    ) -> list[Hit]:
-        dense, lexical = ({ranked.content: ranked for ranked in leg.ranked} for leg in legs)
-        fused_at = {content: rank for rank, content in enumerate(fused, 1)}
-        reranked = by_logit(list(fused), logits)
-        reranked_at = {content: rank for rank, content in enumerate(reranked, 1)}
-        order = list(fused.items())
-        if reranked:
-            weights = {"fused_weight": self._ranking.fused_weight, "rerank_weight": self._ranking.rerank_weight}
-            order = blend(list(fused), reranked, **weights)
-        return [
-            Hit(
-                chunk=chunks[content],
-                score=final,
-                fused_rank=fused_at[content],
-                fused_score=fused[content],
-                dense=dense.get(content),
-                lexical=lexical.get(content),
-                rerank_rank=reranked_at.get(content),
-                rerank_score=logits.get(content),
-            )
-            for content, final in order
-        ]
+
+def _fuse(dense: LegResult, lexical: LegResult, ranking: Ranking) -> dict[ContentId, float]:
+    dense_weight = ranking.dense_weight * (1.0 if dense.fits else FOREIGN_WEIGHT)
+    return dict(fuse([dense, lexical], weights=[dense_weight, ranking.lexical_weight]))
+
+
+def _hits(
+    fused: dict[ContentId, float],
+    chunks: dict[ContentId, Chunk],
+    logits: dict[ContentId, float],
+    *,
+    legs: tuple[LegResult, LegResult],
+    ranking: Ranking,
+) -> list[Hit]:
+    dense, lexical = ({ranked.content: ranked for ranked in leg.ranked} for leg in legs)
+    fused_at = {content: rank for rank, content in enumerate(fused, 1)}
+    reranked = by_logit(list(fused), logits)
+    reranked_at = {content: rank for rank, content in enumerate(reranked, 1)}
+    order = list(fused.items())
+    if reranked:
+        weights = {"fused_weight": ranking.fused_weight, "rerank_weight": ranking.rerank_weight}
+        order = blend(fused, logits, **weights)
+    return [
+        Hit(
+            chunk=chunks[content],
+            score=final,
+            fused_rank=fused_at[content],
+            fused_score=fused[content],
+            dense=dense.get(content),
+            lexical=lexical.get(content),
+            rerank_rank=reranked_at.get(content),
+            rerank_score=logits.get(content),
+        )
+        for content, final in order
+    ]
+
+
+def _varied(hits: list[Hit], question: Question) -> list[Hit]:
+    """The hits, those after the others that say what a better one says, with no better score than the others."""
+    repeated = repeats([hit.chunk for hit in hits], question.text)
+    if not any(repeated):
+        return hits
+    first = [hit for hit, again in zip(hits, repeated, strict=True) if not again]
+    last = [hit for hit, again in zip(hits, repeated, strict=True) if again]
+    return [*first, *(replace(hit, score=min(hit.score, first[-1].score)) for hit in last)]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rag.errors import IndexMismatch, NotFound
 from rag.store.engine import TenantTx
-from rag.values import IndexChoice, Recipe
+from rag.store.tuning import tuning_of
+from rag.values import IndexChoice, Recipe, Tuning
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """An index: the tenant's version, the index's number and recipe, what its postings hold, what came since.
 
-    `graphed` when its vectors are in `neighbours` too.
+    `graphed` when its vectors are in `neighbours` too; `tuning` is of the tenant, whatever index is asked.
     """
 
     index_version: int = 0
@@ -27,6 +28,7 @@ class IndexState:
     writes: int = 0
     langs: tuple[str, ...] = ()
     graphed: bool = False
+    tuning: Tuning = field(default_factory=Tuning)
 
     @property
     def alive(self) -> int:
@@ -46,10 +48,12 @@ async def index_state(tx: TenantTx, index: IndexChoice | int = "current") -> Ind
         if isinstance(index, int):
             raise NotFound(f"there is no index {index} of this tenant any more")
         return IndexState()
-    version, next_ord, generation, embedder, analyser, chunker, *counters, langs, graphed = rows[0]
+    version, next_ord, generation, embedder, analyser, chunker, *counters, langs, graphed, ranking = rows[0]
     recipe = Recipe(embedder, analyser, chunker)
     posted, dead, appended, writes = counters
-    return IndexState(version, next_ord, generation, recipe, posted, dead, appended, writes, tuple(langs), graphed)
+    return IndexState(
+        version, next_ord, generation, recipe, posted, dead, appended, writes, tuple(langs), graphed, tuning_of(ranking)
+    )
 
 
 async def lock(tx: TenantTx) -> tuple[int, int]:

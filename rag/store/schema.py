@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from rag.values import DIMS
 
-REVISION = "0003"  # the newest migration; a test holds it to Alembic's head
+REVISION = "0004"  # the newest migration; a test holds it to Alembic's head
 PARTITIONS = 8  # of chunks, embeddings and neighbours, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
@@ -65,6 +65,7 @@ tenants = Table(
     Column("next_ord", Integer, nullable=False, server_default=text("0"), comment="the ordinal of the next chunk"),
     Column("index_version", BigInteger, nullable=False, server_default=text("0"), comment="grows with every change"),
     Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index that is asked"),
+    Column("ranking", JSONB, nullable=False, server_default=text("'{}'"), comment="beside the service's settings"),
     PrimaryKeyConstraint("tenant_id"),
 )
 

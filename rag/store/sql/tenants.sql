@@ -11,10 +11,18 @@ DELETE FROM tenants WHERE tenant_id = %(tenant_id)s;
 -- One row when there is such a tenant.
 SELECT tenant_id FROM tenants WHERE tenant_id = %(tenant_id)s;
 
+-- name: tenant_ranking
+-- What the tenant's ranking has of its own; the row is held when it is about to change.
+SELECT ranking FROM tenants WHERE tenant_id = %(tenant_id)s FOR NO KEY UPDATE;
+
+-- name: set_ranking
+-- One row touched: the tenant ranks differently from now on.
+UPDATE tenants SET ranking = %(ranking)s, index_version = index_version + 1 WHERE tenant_id = %(tenant_id)s;
+
 -- name: index_state
 -- The current index, the one above it, or one by its number, in the order of IndexState's fields.
 SELECT t.index_version, t.next_ord, i.generation, i.embedder, i.analyser, i.chunker, i.posted, i.dead, i.appended,
-       i.writes, i.langs, i.graphed
+       i.writes, i.langs, i.graphed, t.ranking
   FROM tenants t JOIN indexes i ON i.tenant_id = t.tenant_id
  WHERE t.tenant_id = %(tenant_id)s AND i.tenant_id = %(tenant_id)s
    AND CASE WHEN %(next)s THEN i.generation > t.generation ELSE i.generation = coalesce(%(generation)s::int, t.generation) END

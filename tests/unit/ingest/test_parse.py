@@ -109,3 +109,23 @@ def test_print_glyphs_are_letters_everywhere_but_in_code(name: str, source: str)
     assert parsed.text == "Office\n\nWertpapier\n\nefficient: fine\n\nfi\n\n\ufb01"
     assert parsed.facets.title == "Office"
     assert [block.rows for block in parsed.blocks if block.rows] == [(("efficient: fine",),)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lang"),
+    [
+        (
+            "a.txt",
+            "Die Rückerstattung wird auf die Karte gebucht, mit der bezahlt wurde, und das dauert fünf Tage.",
+            "de",
+        ),
+        ("a.md", "# 退款\n\n退款需要五个工作日。", "zh"),
+        ("a.txt", "The refund is paid to the card that the order was paid with.", "en"),
+        ("a.md", "---\nlang: fr\n---\nThe refund is paid to the card that the order was paid with.", "fr"),
+        ("a.txt", "Rückerstattung fünf Tage", "en"),
+        ("a.py", '"""Die Rückerstattung wird auf die Karte gebucht, mit der bezahlt wurde."""\nx = 1\n', "en"),
+    ],
+    ids=["German", "Chinese", "English", "named by the document", "too short to show", "source code"],
+)
+def test_a_document_that_names_no_language_is_in_the_one_it_shows(name: str, text: str, lang: str) -> None:
+    assert parse(text.encode(), name=name).facets.lang == lang

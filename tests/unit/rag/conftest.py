@@ -12,6 +12,7 @@ class TableReranker:
     """Scores by a table of last lines; what the table leaves out was cut off by the deadline."""
 
     name = "table"
+    langs: frozenset[str] | None = None
 
     def __init__(self, scores: Mapping[str, float]) -> None:
         self.scores = scores

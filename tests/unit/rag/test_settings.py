@@ -62,6 +62,8 @@ def test_an_unknown_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str
         ("RAG_RERANK_TOP", "101"),
         ("RAG_RERANK_WEIGHT", "-1"),
         ("RAG_SECTION_CHARS", "10"),
+        ("RAG_SEARCH_DEPTH", "9"),
+        ("RAG_SEARCH_DEADLINE_S", "0"),
         ("RAG_MAX_BODY_BYTES", "1"),
         ("RAG_LOG_LEVEL", "loud"),
         ("RAG_REQUEST_TIMEOUT_S", "nan"),
@@ -82,7 +84,16 @@ def test_every_wrong_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         load_settings()
 
 
-@pytest.mark.parametrize("weights", [{"RERANK": "inf"}, {"FUSED": "inf"}, {"RERANK": "0", "FUSED": "0"}])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"RERANK": "inf"},
+        {"FUSED": "inf"},
+        {"RERANK": "0", "FUSED": "0"},
+        {"DENSE": "nan"},
+        {"DENSE": "0", "LEXICAL": "0"},
+    ],
+)
 def test_weights_that_no_search_can_use_are_refused(monkeypatch: pytest.MonkeyPatch, weights: dict[str, str]) -> None:
     for name, value in weights.items():
         monkeypatch.setenv(f"RAG_{name}_WEIGHT", value)

@@ -1,0 +1,106 @@
+"""One order of results, whatever is asked of it, however the documents came, and after a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.retrieval.dense import DenseLeg
+from rag.retrieval.lexical import LexicalLeg
+from rag.retrieval.retriever import Ranking, Retriever
+from rag.store.engine import Database
+from rag.values import Question, TenantId
+from tests.conftest import MakeTenant, open_service_database
+from tests.fakes import FakeReranker, embedders
+from tests.integration.corpus import prepared, scope, store
+
+REFUNDS = "refunds are paid to the card within five working days after the parcel has come back to us in {}"
+TEXTS = {
+    "1.md": REFUNDS.format("Leiden"),
+    "2.md": REFUNDS.format("Breda"),
+    "3.md": REFUNDS.format("Delft"),
+    "4.md": "the parcel has a label with a code",
+    "5.md": "the parcel has a label with a name",
+    "6.md": "refunds of vouchers are vouchers",
+    "7.md": "parcels go by boat",
+    "8.md": "boats sail at night",
+    "9.md": "trains run at night",
+}
+QUESTIONS = (
+    "when are refunds paid",
+    "a label on the parcel",
+    "boats at night",
+    "refunds for parcels that came to Delft",
+)
+
+
+def retriever(database: Database) -> Retriever:
+    return Retriever(
+        database,
+        dense=DenseLeg(database, embedders(), exact_below=10_000),
+        lexical=LexicalLeg(database),
+        reranker=FakeReranker(),
+        ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=2.0),
+    )
+
+
+async def filled(database: Database, tenant: TenantId, order: list[str], *, together: int) -> TenantId:
+    for at in range(0, len(order), together):
+        await store(database, tenant, [prepared(name, TEXTS[name]) for name in order[at : at + together]])
+    return tenant
+
+
+async def found(
+    database: Database, tenant: TenantId, text: str, *, top_k: int = 100, rerank: bool = True
+) -> list[tuple[str, float]]:
+    result = await retriever(database).retrieve(tenant, Question(text, scope(), top_k, rerank))
+    return [(hit.chunk.external_id, hit.score) for hit in result.hits]
+
+
+@pytest.mark.parametrize("rerank", [True, False], ids=["reranked", "fused"])
+@pytest.mark.parametrize("text", QUESTIONS)
+async def test_fewer_results_are_the_first_of_more(
+    database: Database, tenant: TenantId, text: str, rerank: bool
+) -> None:
+    await filled(database, tenant, sorted(TEXTS), together=9)
+
+    every = await found(database, tenant, text, rerank=rerank)
+
+    for top_k in range(1, len(every)):
+        assert [name for name, _ in await found(database, tenant, text, top_k=top_k, rerank=rerank)] == [
+            name for name, _ in every[:top_k]
+        ]
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+async def test_the_order_of_ingestion_and_a_restart_change_nothing(
+    database: Database, database_url: str, make_tenant: MakeTenant, text: str
+) -> None:
+    at_once = await filled(database, await make_tenant(), sorted(TEXTS), together=9)
+    one_by_one = await filled(database, await make_tenant(), sorted(TEXTS, reverse=True), together=1)
+
+    first = await found(database, at_once, text)
+    second = await found(database, one_by_one, text)
+    async with open_service_database(database_url) as restarted:
+        third = await found(restarted, one_by_one, text)
+
+    assert [name for name, _ in first] == [name for name, _ in second] == [name for name, _ in third]
+    assert [score for _, score in first] == pytest.approx([score for _, score in second])
+
+
+async def test_what_repeats_a_better_one_comes_after_the_others(database: Database, tenant: TenantId) -> None:
+    await filled(database, tenant, sorted(TEXTS), together=9)
+
+    hits = await found(database, tenant, "when are refunds paid")
+
+    names, scores = [name for name, _ in hits], [score for _, score in hits]
+    assert names[0] in {"1.md", "2.md", "3.md"}
+    assert set(names[-2:]) < {"1.md", "2.md", "3.md"}
+    assert scores == sorted(scores, reverse=True)
+
+
+async def test_the_version_that_the_question_names_is_no_repeat(database: Database, tenant: TenantId) -> None:
+    await filled(database, tenant, sorted(TEXTS), together=9)
+
+    hits = await found(database, tenant, "refunds for parcels that came to Delft")
+
+    assert hits[0][0] == "3.md"
