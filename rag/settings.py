@@ -23,6 +23,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from rag.calls import Task
 from rag.errors import SetupError
+from rag.values import Fusion
 
 PREFIX = "RAG_"
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
@@ -116,6 +117,7 @@ class Settings(BaseSettings):
     exact_below: Annotated[int, Field(ge=0)] = Field(
         default=10_000, description="matching chunks up to which the dense leg scans exactly instead of using HNSW"
     )
+    fusion: Fusion = Field(default="scores", description="how the legs are fused: scores, or rrf by their ranks alone")
     dense_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=1.0, description="weight of the dense leg in the fusion"
     )

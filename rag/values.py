@@ -23,6 +23,7 @@ ID_NAMESPACE = UUID("5d1f3b64-6f1c-4c57-9b61-2f2a2d1f7a10")
 Scalar = str | int | float | bool
 RerankState = Literal["full", "partial", "skipped"]
 IndexChoice = Literal["current", "next"]
+Fusion = Literal["scores", "rrf"]
 
 
 def tenant_id(name: str) -> TenantId:

@@ -54,6 +54,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
                 rerank_top=settings.rerank_top,
                 rerank_deadline_s=settings.rerank_deadline_s,
                 rerank_weight=settings.rerank_weight,
+                fusion=settings.fusion,
                 fused_weight=settings.fused_weight,
                 dense_weight=settings.dense_weight,
                 lexical_weight=settings.lexical_weight,

@@ -201,6 +201,7 @@ class _NoSentences:
     """The cross-encoder of a chain that needs none."""
 
     name = "none"
+    langs: frozenset[str] | None = None
 
     async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:  # noqa: ARG002
         return [None] * len(texts)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 from rag.protocols import Leg, Reranker
-from rag.retrieval.fusion import fuse
+from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.legs import both
 from rag.retrieval.phrases import holding, phrases
 from rag.retrieval.repeats import repeats
@@ -15,7 +15,19 @@ from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.engine import Database
 from rag.store.search import load_chunks, still_visible
 from rag.telemetry import Stopwatch
-from rag.values import Chunk, ContentId, Deadline, Hit, LegResult, Question, RerankState, Retrieval, TenantId, Tuning
+from rag.values import (
+    Chunk,
+    ContentId,
+    Deadline,
+    Fusion,
+    Hit,
+    LegResult,
+    Question,
+    RerankState,
+    Retrieval,
+    TenantId,
+    Tuning,
+)
 
 DEPTH = 50  # of each leg; recall@50 is what the rest can work with
 FOREIGN_WEIGHT = 0.5  # of an embedder that does not know the question's language, beside words that do
@@ -33,6 +45,7 @@ class Ranking:
     lexical_weight: float = 1.0
     depth: int = DEPTH
     leg_deadline_s: float = 10.0
+    fusion: Fusion = "scores"
 
     def of(self, tuning: Tuning) -> Ranking:
         """The ranking for a tenant that has values of its own."""
@@ -123,7 +136,8 @@ class Retriever:
 
 def _fuse(dense: LegResult, lexical: LegResult, ranking: Ranking) -> dict[ContentId, float]:
     dense_weight = ranking.dense_weight * (1.0 if dense.fits else FOREIGN_WEIGHT)
-    return dict(fuse([dense, lexical], weights=[dense_weight, ranking.lexical_weight]))
+    weights = [dense_weight, ranking.lexical_weight]
+    return dict((rrf if ranking.fusion == "rrf" else by_scores)([dense, lexical], weights=weights))
 
 
 def _hits(
@@ -141,7 +155,8 @@ def _hits(
     order = list(fused.items())
     if reranked:
         weights = {"fused_weight": ranking.fused_weight, "rerank_weight": ranking.rerank_weight}
-        order = blend(fused, logits, **weights)
+        # reciprocal ranks are small numbers beside a relevance
+        order = blend(scaled(fused, floor=0.0) if ranking.fusion == "rrf" else fused, logits, **weights)
     return [
         Hit(
             chunk=chunks[content],

@@ -16,7 +16,7 @@ from rag.store.engine import Database
 from rag.store.indexes import index_state
 from rag.store.tuning import tune
 from rag.store.writing import PreparedDocument
-from rag.values import TenantId, Tuning
+from rag.values import Fusion, TenantId, Tuning
 from tests.conftest import REPOSITORY, MakeTenant
 from tests.fakes import FakeReranker, embedders, unit_vector
 from tests.integration.commands import NAME, Run
@@ -56,13 +56,13 @@ def tenant_set(database_url: str, process_environment: dict[str, str]) -> Run:
     return run
 
 
-def retriever(database: Database, reranker: FakeReranker | None = None) -> Retriever:
+def retriever(database: Database, reranker: FakeReranker | None = None, *, fusion: Fusion = "scores") -> Retriever:
     return Retriever(
         database,
         dense=DenseLeg(database, embedders(), exact_below=10_000),
         lexical=LexicalLeg(database),
         reranker=reranker or FakeReranker(),
-        ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=1.0),
+        ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=1.0, fusion=fusion),
     )
 
 
@@ -80,6 +80,16 @@ async def test_weights_multiply_what_each_leg_gives(database: Database, tuned: T
     found = await retriever(database).retrieve(tuned, question("boats"))
 
     assert [(hit.chunk.external_id, hit.fused_score) for hit in found.hits] == [("a.md", 3 / 5), ("b.md", 2 / 5)]
+
+
+async def test_by_ranks_a_hit_has_the_weighted_sum_of_its_reciprocals(database: Database, tuned: TenantId) -> None:
+    await tune(database, NAME, {"dense_weight": 2.0, "lexical_weight": 3.0})
+
+    found = await retriever(database, fusion="rrf").retrieve(tuned, question("boats"))
+
+    first, second = found.hits
+    assert (first.chunk.external_id, first.fused_score) == ("a.md", 2 / 62 + 3 / 61)
+    assert (second.chunk.external_id, second.fused_score) == ("b.md", 2 / 61)
 
 
 async def test_each_leg_brings_as_many_as_the_depth_says(database: Database, make_tenant: MakeTenant) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from rag.retrieval.fusion import fuse, scaled
+from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.rerank import blend, by_logit, relevance
 from rag.values import ContentId, LegResult
 
@@ -33,7 +33,7 @@ def test_each_leg_gives_one_to_its_best_nothing_to_its_last_and_the_mean_counts(
     dense = leg({"a": 0.9, "b": 0.7, "c": 0.5})  # 1, 1/2, 0
     lexical = leg({"b": 30.0, "d": 15.0, "a": 10.0})  # 1, 1/4, 0
 
-    fused = fuse([dense, lexical], weights=[1, 1])
+    fused = by_scores([dense, lexical], weights=[1, 1])
 
     assert list(dict(fused)) == ["b", "a", "d", "c"]
     assert dict(fused) == pytest.approx({"b": 0.75, "a": 0.5, "d": 0.125, "c": 0.0})
@@ -43,42 +43,54 @@ def test_a_best_that_stands_out_beats_a_best_among_equals() -> None:
     sure = leg({"a": 9.0, "b": 1.0, "c": 0.9, "d": 0.8})
     unsure = leg({"b": 0.51, "c": 0.505, "a": 0.504, "d": 0.50})
 
-    assert [item for item, _ in fuse([sure, unsure], weights=[1, 1])] == ["a", "b", "c", "d"]
+    assert [item for item, _ in by_scores([sure, unsure], weights=[1, 1])] == ["a", "b", "c", "d"]
 
 
 def test_weights_scale_a_leg() -> None:
-    fused = fuse([leg({"a": 1.0, "b": 0.0}), leg({"b": 1.0, "a": 0.0})], weights=[1, 3])
+    fused = by_scores([leg({"a": 1.0, "b": 0.0}), leg({"b": 1.0, "a": 0.0})], weights=[1, 3])
 
     assert fused == [("b", 0.75), ("a", 0.25)]
 
 
 def test_a_leg_with_weight_zero_is_left_out_altogether() -> None:
-    assert fuse([leg({"a": 2.0, "b": 1.0}), leg({"x": 1.0})], weights=[1, 0]) == [("a", 1.0), ("b", 0.0)]
+    assert by_scores([leg({"a": 2.0, "b": 1.0}), leg({"x": 1.0})], weights=[1, 0]) == [("a", 1.0), ("b", 0.0)]
 
 
 def test_above_a_floor_the_last_is_worth_something() -> None:
-    assert fuse([leg({"a": 8.0, "b": 2.0}, floor=0.0), leg({})], weights=[1, 1]) == [("a", 0.5), ("b", 0.125)]
+    assert by_scores([leg({"a": 8.0, "b": 2.0}, floor=0.0), leg({})], weights=[1, 1]) == [("a", 0.5), ("b", 0.125)]
 
 
 @pytest.mark.parametrize("weights", [[0, 0], [-1, 1], [math.nan, 1], [math.inf, 1], [1], [1, 1, 1]])
 def test_weights_that_make_no_order_are_refused(weights: list[float]) -> None:
     with pytest.raises(ValueError, match="one weight for each leg"):
-        fuse([leg({"a": 1.0}), leg({"b": 1.0})], weights=weights)
+        by_scores([leg({"a": 1.0}), leg({"b": 1.0})], weights=weights)
 
 
 def test_equal_scores_go_by_best_rank_and_then_by_id() -> None:
     # y and a get 1/2 each, y once as the best of a leg; so does b, whose id is lower
-    fused = fuse([leg({"y": 2.0, "a": 1.5, "c": 1.0}), leg({"b": 2.0, "a": 1.5, "d": 1.0})], weights=[1, 1])
+    fused = by_scores([leg({"y": 2.0, "a": 1.5, "c": 1.0}), leg({"b": 2.0, "a": 1.5, "d": 1.0})], weights=[1, 1])
 
     assert [item for item, _ in fused] == ["b", "y", "a", "c", "d"]
 
 
+def test_by_ranks_each_leg_adds_the_reciprocal_of_sixty_and_rank() -> None:
+    fused = rrf([leg({"a": 9.0, "b": 0.2, "c": 0.1}), leg({"b": 3.0, "a": 2.0})], weights=[1, 1])
+
+    assert fused == [("a", 1 / 61 + 1 / 62), ("b", 1 / 62 + 1 / 61), ("c", 1 / 63)]
+
+
+def test_by_ranks_weights_scale_a_leg_and_what_it_has_not_earns_nothing() -> None:
+    fused = rrf([leg({"a": 2.0, "b": 1.0}), leg({"b": 2.0})], weights=[1, 3])
+
+    assert fused == [("b", 1 / 62 + 3 / 61), ("a", 1 / 61)]
+
+
 def test_where_all_are_equal_all_are_the_best() -> None:
-    assert fuse([leg({"b": 3.0, "a": 3.0}), leg({"b": 0.5})], weights=[1, 1]) == [("b", 1.0), ("a", 0.5)]
+    assert by_scores([leg({"b": 3.0, "a": 3.0}), leg({"b": 0.5})], weights=[1, 1]) == [("b", 1.0), ("a", 0.5)]
 
 
 def test_two_empty_legs_fuse_to_nothing() -> None:
-    assert fuse([leg({}), leg({})], weights=[1, 1]) == []
+    assert by_scores([leg({}), leg({})], weights=[1, 1]) == []
 
 
 def test_the_order_of_the_legs_does_not_matter() -> None:
@@ -86,15 +98,15 @@ def test_the_order_of_the_legs_does_not_matter() -> None:
     for _ in range(50):
         legs = [leg({item: rng.choice([1.0, 2.0, 3.0]) for item in rng.sample("abcdefgh", 6)}) for _ in range(2)]
 
-        assert fuse(legs, weights=[1, 1]) == fuse(legs[::-1], weights=[1, 1])
+        assert by_scores(legs, weights=[1, 1]) == by_scores(legs[::-1], weights=[1, 1])
 
 
 def test_fresh_processes_agree_whatever_their_hash_seed() -> None:
     program = (
-        "from rag.retrieval.fusion import fuse; from rag.values import LegResult;"
+        "from rag.retrieval.fusion import by_scores; from rag.values import LegResult;"
         "legs = [LegResult.of([(c, 1.0) for c in text], index_version=1, generation=1)"
         " for text in ('hgfedcba', 'abcdefgh', 'dgz')];"
-        "print(fuse(legs, weights=[1, 1, 1]))"
+        "print(by_scores(legs, weights=[1, 1, 1]))"
     )
     outputs = {
         subprocess.run(
