@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from rag.calls import ChatRequest, Usage
 from rag.llm import usage
 from rag.llm.dialects.asking import Asked, joined
-from rag.llm.dialects.decoding import Decoder, Meaning, Object, first, inner
-from rag.llm.events import Alive, Event
+from rag.llm.dialects.decoding import ALIVE, Decoder, Meaning, Object, first, inner
+from rag.llm.events import Event
 from rag.llm.failures import Failure
 from rag.llm.sse import Frame
 from rag.llm.usage import Counts
@@ -65,38 +65,34 @@ class OpenAIDecoder(Decoder):
         super().__init__(quirks)
         self._refused = False
 
-    def frame(self, frame: Frame) -> Iterator[Event]:
+    def frame(self, frame: Frame) -> Sequence[Event]:
         """The events of one frame; the last one is no JSON."""
-        if frame.data.strip() == LAST:
-            self._last()
-            return
-        yield from super().frame(frame)
+        return self._last() if frame.data.strip() == LAST else super().frame(frame)
 
-    def _last(self) -> None:
+    def _last(self) -> Sequence[Event]:
         self.complete = True
-        if self.finished:
-            return
-        if not ("null_finish" in self._quirks and self._said):
-            raise Failure("incomplete", f"{LAST} without a finish")
-        self._finish("stop")
+        if not self.finished:
+            if not ("null_finish" in self._quirks and self._said):
+                raise Failure("incomplete", f"{LAST} without a finish")
+            self._finish("stop")
+        return ALIVE
 
-    def _object(self, value: Object) -> Iterator[Event]:
-        yield from self._usage(value.get("usage"))
-        choices = value.get("choices")
+    def _object(self, value: Object) -> Sequence[Event]:
+        said, choices = value.get("usage"), value.get("choices")
         if not choices:
-            self.complete = self.complete or (self.finished and value.get("usage") is not None)
-            yield Alive()
-            return
+            self.complete = self.complete or (self.finished and said is not None)
+            return self._usage(said) or ALIVE
         choice = first(choices)
         if choice.get("index"):  # another answer than the first, which nobody asked for
-            return
+            return ALIVE
         delta = inner(choice.get("delta"))
         # what is written instead of an answer is none, but usage comes after it
         self._refused = self._refused or bool(delta.get("refusal"))
-        yield from self._text(delta.get("content"))
+        events = self._text(delta.get("content"))
         self._finish(choice.get("finish_reason"))
         if self.finished and self._refused:
             self._end("content_filtered", "refusal")
+        return (*events, *self._usage(said)) if said else events
 
     def _count(self, counts: Counts) -> Usage:
         rule = usage.openai_written_outside if "writes_outside" in self._quirks else usage.openai
