@@ -45,6 +45,11 @@ class Decoder(ABC):
         """What is known of the tokens."""
         return self._tally.usage
 
+    @property
+    def usage_said(self) -> Usage | None:
+        """The same; None before anything was said."""
+        return self._tally.usage if self._tally.known else None
+
     def frame(self, frame: Frame) -> Sequence[Event]:
         """The events of one frame.
 
