@@ -16,6 +16,8 @@ from rag.llm.usage import Counts
 from rag.settings import Quirk, Target
 
 LAST = "[DONE]"
+NEWER = "max_completion_tokens"
+MAKERS = (".openai.com", ".azure.com")
 
 FINISHES: Mapping[str, Meaning] = {
     "stop": "stop",
@@ -32,12 +34,11 @@ FINISHES: Mapping[str, Meaning] = {
 
 def ask(target: Target, request: ChatRequest, key: str) -> Asked:
     """The request for a stream."""
-    limit = "max_tokens" if "max_tokens" in target.quirks else "max_completion_tokens"
     body: dict[str, object] = {
         "model": target.model,
         "messages": [{"role": message.role, "content": message.text} for message in request.messages],
         "stream": True,
-        limit: request.max_tokens,
+        _limit(target): request.max_tokens,
     }
     if "no_usage" not in target.quirks:
         body["stream_options"] = {"include_usage": True}
@@ -47,6 +48,12 @@ def ask(target: Target, request: ChatRequest, key: str) -> Asked:
         body["response_format"] = {"type": "json_object"}
     headers = {"api-key": key} if "api_key_header" in target.quirks else {"Authorization": f"Bearer {key}"}
     return Asked(_url(target.url), body, headers if key else {})
+
+
+def _limit(target: Target) -> str:
+    """The name of the limit. Its makers refuse the old one for some models; others overlook the new one, unsaid."""
+    host = f".{urlsplit(target.url).hostname}"
+    return NEWER if NEWER in target.quirks or host.endswith(MAKERS) else "max_tokens"
 
 
 def _url(url: str) -> str:
