@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from rag.errors import IndexMismatch
 from rag.protocols import Embedder, Ordinals, Vectors
@@ -11,22 +12,28 @@ from rag.store.indexes import IndexState, index_state
 from rag.store.search import count_matching, nearest_among, nearest_exact, nearest_indexed, partition_rows
 from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
-COUNTED = 1000  # scopes whose count is remembered
+REMEMBERED, REMEMBERED_S = 1000, 60  # scopes, and for how long it is known how to search them
 DEEPER = 4  # times as many rows when copies of one text filled the places
 
 
 class DenseLeg:
     """Cosine neighbours: every row compared while few match, the HNSW graph when most of a large tenant does."""
 
-    def __init__(self, database: Database, embedders: Mapping[str, Embedder], *, exact_below: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        embedders: Mapping[str, Embedder],
+        *,
+        exact_below: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Embed with that one of *embedders*, by name, that made the index; the first is expected.
 
         Up to *exact_below* matching chunks are compared one by one.
         """
         self._database = database
         self._embedders = embedders
-        self._exact_below = exact_below
-        self._counts = _Counts()
+        self._ways = _Ways(exact_below, clock)
 
     async def __call__(
         self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
@@ -42,8 +49,9 @@ class DenseLeg:
                 state = await index_state(tx, question.scope.index)
                 maker = state.recipe.embedder if state.recipe else name
                 if maker == name:
-                    search = _Search(tx, question.scope, vector, state=state, within=within)
-                    found = await search.nearest(depth, exact_below=self._exact_below, counts=self._counts)
+                    by_graph = within is None and await self._ways.by_graph(tx, question.scope, state)
+                    search = _Search(tx, question.scope, vector, generation=state.generation, within=within)
+                    found = await search.nearest(depth, by_graph=by_graph)
                     pairs = [(content, 1 - distance) for content, distance in found]
                     return LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
             name = self._known(maker)
@@ -57,43 +65,47 @@ class DenseLeg:
         return name
 
 
-class _Counts:
-    """About how many chunks match: counted once for a scope, a day, and a version of the tenant's index.
+class _Ways:
+    """Whether to walk the graph: found out once a minute for a scope and a version of the tenant's index.
 
-    A document may become valid during the day. Only the way of searching depends on the number, never what is found.
+    Meanwhile a document may become valid, or the tables be analysed: either way of searching finds enough even then.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[object, int] = {}
+    def __init__(self, exact_below: int, clock: Callable[[], float]) -> None:
+        self._exact_below = exact_below
+        self._clock = clock
+        self._known: dict[object, tuple[bool, float]] = {}
 
-    async def matching(self, tx: TenantTx, scope: Scope, state: IndexState) -> int:
-        key = (tx.tenant_id, state.index_version, scope.groups, scope.filter, scope.as_of.date())
-        if key not in self._known:
-            self._known[key] = await count_matching(tx, scope)
-            if len(self._known) > COUNTED:
-                del self._known[next(iter(self._known))]
-        return self._known[key]
+    async def by_graph(self, tx: TenantTx, scope: Scope, state: IndexState) -> bool:
+        if not state.graphed or state.alive <= self._exact_below:
+            return False
+        key = (tx.tenant_id, state.generation, state.index_version, scope.groups, scope.filter, scope.as_of.date())
+        known, until = self._known.get(key, (False, 0.0))
+        if self._clock() < until:
+            return known
+        matching = await count_matching(tx, scope)
+        # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
+        known = matching > self._exact_below and 2 * matching > await partition_rows(tx)
+        self._known[key] = known, self._clock() + REMEMBERED_S
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return known
 
 
 class _Search:
     """One question's search in one snapshot."""
 
     def __init__(
-        self, tx: TenantTx, scope: Scope, vector: Vectors, *, state: IndexState, within: Ordinals | None
+        self, tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, within: Ordinals | None
     ) -> None:
         self._tx = tx
         self._scope = scope
         self._vector = vector
-        self._state = state
+        self._generation = generation
         self._within = within
 
-    async def nearest(self, depth: int, *, exact_below: int, counts: _Counts) -> list[tuple[ContentId, float]]:
+    async def nearest(self, depth: int, *, by_graph: bool) -> list[tuple[ContentId, float]]:
         """The *depth* nearest that say different things."""
-        by_graph = False
-        if self._within is None and self._state.graphed and self._state.alive > exact_below:
-            matching = await counts.matching(self._tx, self._scope, self._state)
-            # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
-            by_graph = matching > exact_below and 2 * matching > await partition_rows(self._tx)
         limit = depth
         while True:
             found = await self._rows(limit, by_graph=by_graph)
@@ -105,7 +117,7 @@ class _Search:
             limit *= DEEPER
 
     async def _rows(self, limit: int, *, by_graph: bool) -> list[tuple[ContentId, float]]:
-        asked = {"generation": self._state.generation, "limit": limit}
+        asked = {"generation": self._generation, "limit": limit}
         if self._within is not None:
             return await nearest_among(self._tx, self._scope, self._vector, self._within, **asked)
         if by_graph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -211,15 +210,11 @@ async def _configure(connection: Connection) -> None:
 
 
 async def _check(connection: Connection) -> None:
-    """Return only if the connection is alive: a restarted server leaves dead ones behind.
+    """Return only if the connection is alive, as far as it is known here: a restarted server leaves dead ones behind.
 
-    Nobody waits for an answer from one whose server has said nothing, not even good-bye.
+    Nobody asks the server and waits for its answer; when it went, it has closed the connection.
     """
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.fileno(), selectors.EVENT_READ)
-        heard = bool(selector.select(0))
-    if heard:
-        await AsyncConnectionPool.check_connection(connection)
+    connection.pgconn.consume_input()
 
 
 def _first_line(exc: BaseException) -> str:
