@@ -9,12 +9,13 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from ingest.mirror import delete_gone, refuse_another_directory, survey
 from ingest.pipeline import Pipeline, Result
 from ingest.report import bar, report, report_plan
-from ingest.run import Run
+from ingest.run import Run, patiently
 from ingest.sandbox import Sandbox
 from ingest.sources import Found, Listing, find_all, find_files, find_rows
 from ingest.worker import Worker
@@ -126,24 +127,28 @@ def _say_what_is_not_read(listing: Listing) -> None:
 
 async def _work(run: Run, found: Iterable[Found], settings: Settings) -> None:
     with bar() as show:
-        async with _worker(run.database, run.tenant, settings):
+        async with _worker(run.database, run.tenant, settings) as pipeline:
             enqueuing = asyncio.create_task(run.enqueue(found))
             try:
-                await run.follow(enqueuing, show)
+                await run.follow(enqueuing, show, partial(pipeline.check, run.tenant))
             finally:
                 enqueuing.cancel()
             await enqueuing
 
 
 @asynccontextmanager
-async def _worker(database: Database, tenant: TenantId, settings: Settings) -> AsyncIterator[None]:
-    """A worker for the tenant's jobs, as long as the block runs."""
+async def _worker(database: Database, tenant: TenantId, settings: Settings) -> AsyncIterator[Pipeline]:
+    """The pipeline of a worker for the tenant's jobs, which works as long as the block runs.
+
+    Raises IndexMismatch when it could not write to the tenant's index.
+    """
     async with open_embedders(settings) as embedders, Sandbox() as sandbox:
         pipeline = Pipeline(database, embedders, sandbox.parse)
+        await patiently(partial(pipeline.check, tenant))
         worker = Worker(database, pipeline, Metrics(), random.Random(), only=tenant)  # noqa: S311 - jitter
         working = asyncio.create_task(worker.run())
         try:
-            yield
+            yield pipeline
         finally:
             working.cancel()
             with suppress(asyncio.CancelledError):

@@ -22,7 +22,7 @@ from rag.protocols import Embedder
 from rag.storable import check_external_id, check_facets
 from rag.store.documents import fingerprints
 from rag.store.engine import Database, TenantTx
-from rag.store.indexes import IndexState, check_recipe, index_state
+from rag.store.indexes import IndexState, check_embedder, check_recipe, index_state
 from rag.store.queue import Progress
 from rag.store.writing import PreparedDocument, known_vectors, replace_documents
 from rag.values import DIMS, ContentId, Draft, Facets, Recipe, TenantId, content_id, document_id
@@ -146,6 +146,14 @@ class Pipeline:
         results |= await self._store(tenant_id, documents, recipe=recipe, before_write=before_write)
         return [results.get(s.external_id, Result(s.external_id, "cancelled")) for s in sources]
 
+    async def check(self, tenant_id: TenantId) -> None:
+        """Return only if the tenant's index is one that this process can write to.
+
+        Raises IndexMismatch otherwise.
+        """
+        async with self._database.tenant(tenant_id) as tx:
+            self._recipe(await index_state(tx))
+
     def _recipe(self, state: IndexState) -> Recipe:
         """What the tenant's chunks are made with.
 
@@ -154,11 +162,7 @@ class Pipeline:
         ours = Recipe(next(iter(self._embedders)), ANALYSER, CHUNKER)
         if state.recipe is None:
             return ours
-        if state.recipe.embedder not in self._embedders:
-            raise IndexMismatch(
-                f"the tenant's index was made with embedder {state.recipe.embedder}, and here is only"
-                f" {', '.join(self._embedders)}; name it in RAG_EMBEDDER, or run `rag reindex`"
-            )
+        check_embedder(state.recipe.embedder, self._embedders)
         check_recipe(state.recipe, replace(ours, embedder=state.recipe.embedder))
         return state.recipe
 

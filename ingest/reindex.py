@@ -16,7 +16,15 @@ from rag.errors import Conflict, IndexMismatch
 from rag.protocols import Embedder
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database
-from rag.store.generations import Index, MissingDocument, count_missing, indexes_of, missing_documents, switch
+from rag.store.generations import (
+    Index,
+    MissingDocument,
+    count_missing,
+    indexes_of,
+    missing_documents,
+    switch,
+    without_any_vector,
+)
 from rag.store.neighbours import graph_if_large
 from rag.store.writing import PreparedDocument, add_to_index, known_vectors
 from rag.values import ContentId, DocumentId, TenantId
@@ -72,14 +80,35 @@ class Reindex:
 
     async def tidy(self) -> None:
         """Merge the many small posting blocks that the building has left, and put a large index into the graph."""
-        async with self._database.tenant(self._tenant_id) as tx:
-            await compact_if_due(tx, self._index.generation)
-        await graph_if_large(self._database, self._tenant_id, self._index.generation)
+        await patiently(self._compact)
+        await patiently(partial(graph_if_large, self._database, self._tenant_id, self._index.generation))
 
     async def switch(self) -> None:
         """Return when questions go to the index, which then had every document."""
         while not await patiently(self._try_to_switch):
             await self.catch_up()
+
+    async def switch_if_embedded(self) -> list[str]:
+        """No one when questions go to the index, which then had every document with a vector at least.
+
+        Otherwise those that have none, as `unembedded`: nothing was switched.
+        """
+        while True:
+            unembedded, switched = await patiently(self._try_to_switch_if_embedded)
+            if unembedded or switched:
+                return unembedded
+            await self.catch_up()
+
+    async def unembedded(self) -> list[str]:
+        """The documents that have chunks in the index and no vector: no question that is put in other words finds them.
+
+        The pipeline stores no such document.
+        """
+        return await patiently(self._unembedded)
+
+    async def _compact(self) -> None:
+        async with self._database.tenant(self._tenant_id) as tx:
+            await compact_if_due(tx, self._index.generation)
 
     async def _look(self) -> bool:
         async with self._database.tenant(self._tenant_id) as tx:
@@ -146,6 +175,15 @@ class Reindex:
     async def _try_to_switch(self) -> bool:
         async with self._database.tenant(self._tenant_id) as tx:
             return await switch(tx, self._index.generation)
+
+    async def _try_to_switch_if_embedded(self) -> tuple[list[str], bool]:
+        async with self._database.tenant(self._tenant_id) as tx:
+            unembedded = await without_any_vector(tx, self._index.generation)  # before the lock: it may take seconds
+            return unembedded, not unembedded and await switch(tx, self._index.generation)
+
+    async def _unembedded(self) -> list[str]:
+        async with self._database.tenant(self._tenant_id) as tx:
+            return await without_any_vector(tx, self._index.generation)
 
 
 def _cut_anew(document: MissingDocument, embedder: Embedder) -> Cut:

@@ -14,14 +14,15 @@ from pathlib import Path
 from ingest.pipeline import CHUNKER
 from ingest.reindex import Progress, Reindex
 from ingest.reindex_report import Outcome, bar, report
-from ingest.reindex_suite import groups_asked, judge
+from ingest.reindex_suite import Judgement, groups_asked, judge
 from rag.analysis import ANALYSER
 from rag.errors import Conflict, IndexMismatch
 from rag.inference.opening import open_embedders
 from rag.protocols import Embedder
 from rag.settings import Settings, load_settings
 from rag.store.engine import Database
-from rag.store.generations import Index, Indexes, drop_index, indexes_of, open_next
+from rag.store.generations import Index, Indexes, drop_index, indexes_of, listed, open_next
+from rag.store.indexes import check_embedder
 from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
 from rag.values import Recipe, TenantId
@@ -29,8 +30,9 @@ from rag.values import Recipe, TenantId
 ABOUT = """\
 Builds a new index from the stored documents, with the first embedder of RAG_EMBEDDER and the analyser and chunker of
 this release, and then switches the tenant to it. Searches and uploads go on meanwhile; the same command goes on where
-one was cut short. The index before is kept: --rollback goes back to it, --drop-old frees its room. Until then a large
-tenant's vectors are compared one by one, since half of what the HNSW index holds is of the other index."""
+one was cut short. The index before is kept: --rollback goes back to it, --drop-old frees its room. While both are
+in the HNSW graph, each of over 10,000 chunks, vectors are compared one by one, since half of the graph is of the other
+index. There is no switch to an index in which a document has chunks and no vector, unless --force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class _Call:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when the tenant's index is as it was asked for, 1 when the suite found the new one worse."""
+    """0 when the tenant's index is as it was asked for, 1 when the new one is worse by the suite or lacks vectors."""
     arguments = _parsed(argv)
     return asyncio.run(_run(arguments, load_settings()))
 
@@ -68,7 +70,9 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="ask both indexes the tenant's golden questions; no switch to a worse index",
     )
-    build.add_argument("--force", action="store_true", help="switch to it even when the suite finds it worse")
+    build.add_argument(
+        "--force", action="store_true", help="switch even when the suite finds it worse or a document got no vector"
+    )
     instead = parser.add_argument_group("instead of building").add_mutually_exclusive_group()
     instead.add_argument("--rollback", action="store_true", help="switch to the index below the current one")
     instead.add_argument("--drop-old", action="store_true", help="drop every index but the current one")
@@ -89,7 +93,7 @@ async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
         work = _drop_old if arguments.drop_old else _rollback if arguments.rollback else _build
         outcome = await work(call)
     report(arguments.tenant, outcome, time.perf_counter() - started, as_json=arguments.json)
-    return int(outcome.state == "worse")
+    return int(outcome.state in ("worse", "unembedded"))
 
 
 async def _build(call: _Call) -> Outcome:
@@ -102,7 +106,7 @@ async def _build(call: _Call) -> Outcome:
         return Outcome("unchanged", indexes.current, note=f"nothing to do, {indexes.current} is current; --anyway")
     if arguments.suite:
         groups_asked(arguments.suite, arguments.tenant)  # hours of building are not for a wrong file
-        _known(call, indexes.current)
+        check_embedder(indexes.current.recipe.embedder, call.embedders, index=indexes.current)
     if arguments.restart:
         for index in indexes.above:
             await drop_index(call.database, call.tenant, index.generation)
@@ -117,8 +121,10 @@ async def _build(call: _Call) -> Outcome:
 
 
 async def _judged(call: _Call, building: Reindex, following: Index) -> Outcome:
-    """The switch to what was built, unless the suite or the caller is against it."""
+    """The switch to what was built, unless its vectors, the suite or the caller are against it."""
     arguments, judgement = call.arguments, None
+    if not arguments.force and (documents := await building.unembedded()):
+        return _unembedded(building, following, documents)
     if arguments.suite:
         judgement = await judge(
             call.database, call.tenant, tenant=arguments.tenant, suite=arguments.suite, quiet=arguments.json
@@ -128,9 +134,22 @@ async def _judged(call: _Call, building: Reindex, following: Index) -> Outcome:
         return Outcome("worse", following, building.progress, judgement, note)
     if arguments.no_switch:
         return Outcome("built", following, building.progress, judgement, f"{following} is built; not switched")
-    await building.switch()
+    if arguments.force:
+        await building.switch()
+    elif documents := await building.switch_if_embedded():
+        return _unembedded(building, following, documents, judgement)
     note = f"{following} is asked from now on; --rollback goes back, --drop-old frees the room of the one before"
     return Outcome("switched", following, building.progress, judgement, note)
+
+
+def _unembedded(
+    building: Reindex, following: Index, documents: Sequence[str], judgement: Judgement | None = None
+) -> Outcome:
+    note = (
+        f"not switched: the embedder refused every chunk of {len(documents)} documents, {listed(documents)};"
+        f" {following} stays for a look, --restart builds it anew, --force switches to it"
+    )
+    return Outcome("unembedded", following, building.progress, judgement, note)
 
 
 async def _rollback(call: _Call) -> Outcome:
@@ -142,7 +161,8 @@ async def _rollback(call: _Call) -> Outcome:
         raise IndexMismatch(
             f"{target} cannot be asked by this release, whose analyser is {ANALYSER}; start the old one"
         )
-    embedder = _known(call, target)
+    check_embedder(target.recipe.embedder, call.embedders, index=target)
+    embedder = call.embedders[target.recipe.embedder]
     with bar() as show:
         building = Reindex(call.database, call.tenant, target, embedder=embedder, show=show)
         await building.switch()
@@ -161,15 +181,3 @@ async def _drop_old(call: _Call) -> Outcome:
     for index in old:
         await drop_index(call.database, call.tenant, index.generation)
     return Outcome("dropped", indexes.current, Progress(), note=f"dropped {', '.join(map(str, old))}")
-
-
-def _known(call: _Call, index: Index) -> Embedder:
-    """The embedder that made the index.
-
-    Raises IndexMismatch when it is not among those of RAG_EMBEDDER.
-    """
-    name = index.recipe.embedder
-    if name not in call.embedders:
-        raise IndexMismatch(f"{index} needs its embedder, and here is only {', '.join(call.embedders)};"
-                            " name both in RAG_EMBEDDER, separated by a comma")  # fmt: skip
-    return call.embedders[name]

@@ -23,7 +23,7 @@ from rag.store.generations import Index
 class Outcome:
     """What became of a call: the index it was about, how it was filled and judged, and a sentence for people."""
 
-    state: Literal["switched", "built", "worse", "dropped", "unchanged"]
+    state: Literal["switched", "built", "worse", "unembedded", "dropped", "unchanged"]
     index: Index | None = None
     progress: Progress = field(default_factory=Progress)
     judgement: Judgement | None = None

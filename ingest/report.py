@@ -53,11 +53,13 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
     _name(failures)
     if run.deleted is not None:
         _say_whether_whole(failures)
+    if later := run.progress.cancelled:
+        sys.stderr.write(f"{later} documents were cancelled, or uploaded again meanwhile and stored by that\n")
     if waiting := run.progress.waiting:
         sys.stderr.write(f"{waiting} documents wait in the queue; `rag worker`, or the same command again, goes on\n")
     summary = _summary(run, len(failures), seconds)
     if as_json:
-        listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
+        listed = [{"path": f.external_id, "code": f.code, "reason": _reason(f)} for f in failures]
         sys.stdout.write(json.dumps({**summary, "failures": listed}) + "\n")
     else:
         gone = "" if run.deleted is None else ", {deleted} deleted, {renamed} renamed"
@@ -88,8 +90,12 @@ def report_plan(survey: Survey, *, as_json: bool) -> bool:
 
 def _name(failures: Iterable[Result]) -> None:
     for failure in failures:
-        reason = failure.reason.removeprefix(f"{failure.external_id}: ")  # it names the document itself, for jobs
-        sys.stderr.write(f"failed: {failure.external_id}: {reason} ({failure.code})\n")
+        sys.stderr.write(f"failed: {failure.external_id}: {_reason(failure)} ({failure.code})\n")
+
+
+def _reason(failure: Result) -> str:
+    """The reason without the document's name, which jobs say and lists show anyhow."""
+    return failure.reason.removeprefix(f"{failure.external_id}: ")
 
 
 def _say_whether_whole(failures: Iterable[Result]) -> None:

@@ -56,14 +56,20 @@ class Run:
                 self.results += [Result(name, "unchanged") for name in sorted(same)]
                 self.enqueued += len(changed)
 
-    async def follow(self, enqueuing: asyncio.Future[None], show: Callable[[Run], None]) -> None:
-        """Return when every job of the run has ended, whoever ran it."""
+    async def follow(
+        self, enqueuing: asyncio.Future[None], show: Callable[[Run], None], check: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Return when every job of the run has ended, whoever ran it.
+
+        Raises what *check* raises while jobs wait: that nothing here can go on with them.
+        """
         while True:
             all_in = enqueuing.done()
             self.progress = await patiently(self._look)
             show(self)
             if all_in and not self.progress.waiting:
                 return
+            await patiently(check)
             await asyncio.sleep(LOOK_S)
 
     async def remarks(self) -> list[Result]:
@@ -109,12 +115,16 @@ async def patiently(work: Callable[[], Awaitable[T]]) -> T:
 
     Raises StoreUnavailable when it stays away.
     """
-    give_up_at = time.monotonic() + OUTAGE_S
+    away_since: float | None = None
     while True:
+        began = time.monotonic()
         try:
             return await work()
         except StoreUnavailable:
-            if time.monotonic() > give_up_at:
+            failed = time.monotonic()
+            if away_since is None or failed - began > OUTAGE_S:  # so long at work, it had a database meanwhile
+                away_since = failed
+            if failed - away_since > OUTAGE_S:
                 raise
             await asyncio.sleep(LOOK_S)
 

@@ -18,6 +18,7 @@ from ingest.pipeline import Result, Source, refused
 from rag.errors import InvalidInput, TooLarge
 
 MAX_FILE_BYTES = 256 * 2**20  # read whole, and kept in the queue until it is ingested
+LINK = "link to a folder"  # not followed: it may lead anywhere, and round in circles
 UNREADABLE = "unreadable"  # the code of what the file system would not give
 _MARKDOWN = re.compile(r"\A---\n.+?\n---\n|(?:\A|\n\n)#{1,6} \S[^\n]*\n\n", re.DOTALL)
 
@@ -81,9 +82,10 @@ def find_all(directory: Path, *, perhaps_none: bool) -> Listing:
         raise InvalidInput(f"{directory} {'is no directory' if directory.exists() else 'does not exist'}")
     listing = Listing()
     _list(directory, listing)
-    if listing.unlisted:
+    links = [f"{name} is a link to a folder, which is not followed" for name, k in listing.others.items() if k == LINK]
+    if unsure := [*(failure.reason for failure in listing.unlisted), *links]:
         raise InvalidInput(
-            f"{listing.unlisted[0].reason}, so nobody can say what is gone; nothing was changed. Make it readable, or"
+            f"{unsure[0]}, so nobody can say what is gone; nothing was changed. Make it a folder that can be read, or"
             " leave out --sync"
         )
     if not listing.found and not perhaps_none:
@@ -96,7 +98,9 @@ def find_all(directory: Path, *, perhaps_none: bool) -> Listing:
 
 def _list(directory: Path, listing: Listing) -> None:
     errors: list[OSError] = []
-    walk = os.walk(directory, onerror=errors.append)
+    walk = list(os.walk(directory, onerror=errors.append))
+    for link in (Path(at, name) for at, folders, _ in walk for name in folders if os.path.islink(Path(at, name))):
+        listing.others[link.relative_to(directory).as_posix()] = LINK
     for file in sorted(Path(folder, name) for folder, _, names in walk for name in names):
         external_id = file.relative_to(directory).as_posix()
         if reason := _not_read(file):

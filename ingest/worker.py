@@ -13,12 +13,12 @@ from datetime import datetime
 from ingest.pipeline import Pipeline, Result, Source
 from ingest.turns import Turns
 from ingest.watch import JobWatch
-from rag.errors import CallerError, RagError, StoreError, StoreUnavailable
+from rag.errors import CallerError, IndexMismatch, RagError, StoreError, StoreUnavailable
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database, TenantTx
 from rag.store.jobs import Outcome, end_job, prune_jobs
 from rag.store.neighbours import graph_if_large
-from rag.store.queue import LEASE_S, Begun, Claim, begin_jobs, claim, extend_leases, give_back, retry_later
+from rag.store.queue import LEASE_S, Begun, Claim, begin_jobs, claim, extend_leases, give_back, put_off, retry_later
 from rag.store.writing import PreparedDocument
 from rag.telemetry import Metrics, log
 from rag.values import TenantId
@@ -28,6 +28,7 @@ IDLE_S = 0.5  # between looks at an empty queue
 MAX_ATTEMPTS = 4
 MAX_TRIES = 20  # claims that ended in a lost database or while a job waited to be alone: no fault of it, most likely
 RETRY_BASE_S = 1.0
+MISMATCH_S = 60.0  # between looks at an index that this worker cannot write to
 PRUNE_EVERY_S = 3600.0  # what ends in an hour is soon deleted
 
 
@@ -55,8 +56,7 @@ class Worker:
         self._only = only
         self._lease_s = lease_s
         self._turns = Turns()
-        self._served: set[TenantId] = set()
-        self._pruned_at = time.monotonic()
+        self._prune_at: dict[TenantId, float] = {}
 
     async def run(self) -> None:
         """Work for ever."""
@@ -65,10 +65,10 @@ class Worker:
                 lanes.create_task(self._lane())
 
     async def _lane(self) -> None:
-        while True:
+        while not _told_to_stop():
             try:
+                await self._prune()
                 if not await self.run_one():
-                    await self._prune()
                     await asyncio.sleep(IDLE_S)
             except StoreError as exc:
                 log.warning("queue out of reach", detail=exc.detail)
@@ -83,22 +83,27 @@ class Worker:
         claimed = await claim(self._database, self._only, lease_s=self._lease_s)
         if claimed is None:
             return False
-        self._served.add(claimed.tenant_id)
+        self._prune_at.setdefault(claimed.tenant_id, 0.0)
         begun: list[Begun] = []
         try:
+            if _told_to_stop():
+                raise asyncio.CancelledError  # noqa: TRY301 - the handler below puts back what was claimed
             # a job that was tried before may be what ended its worker: then it ends nothing else with this one
             turn = self._turns.beside() if claimed.is_first else self._turns.alone()
             async with self._leases(claimed), turn:
                 async with self._database.tenant(claimed.tenant_id) as tx:
-                    begun = await begin_jobs(tx, claimed.job_ids)
+                    begun = await begin_jobs(tx, claimed)
                 await self._attempt(claimed, begun)
         except StoreUnavailable as exc:
             await self._put_back(claimed, begun, exc)
+            return True
         except asyncio.CancelledError:  # a stop is no fault of the jobs
             with suppress(StoreError):  # their leases end in any case
                 async with self._database.tenant(claimed.tenant_id) as tx:
                     await give_back(tx, claimed, begun)
             raise
+        if begun:
+            await self._maintain(claimed.tenant_id)
         return True
 
     async def _attempt(self, claimed: Claim, begun: Sequence[Begun]) -> None:
@@ -111,6 +116,11 @@ class Worker:
                 await self._ingest(claimed.tenant_id, jobs)
         except StoreUnavailable:
             raise
+        except IndexMismatch as exc:  # no fault of the jobs: `rag reindex`, or another worker, helps them all
+            log.warning("index does not fit", jobs=len(jobs), detail=exc.detail)
+            delay_s = MISMATCH_S * self._rng.uniform(0.75, 1.25)
+            async with self._database.tenant(claimed.tenant_id) as tx:
+                await put_off(tx, jobs, delay_s=delay_s, code=exc.code, detail=exc.detail)
         except Exception as exc:  # noqa: BLE001 - no document may stop the worker, whatever it does to a parser
             log.error("attempt failed", jobs=len(jobs), exc_info=exc)
             for job in jobs:
@@ -157,9 +167,15 @@ class Worker:
         await self._end(tenant, [(by_name[r.external_id], outcome) for r in results if (outcome := _outcome(r))])
         if done := sum(result.state == "done" for result in results):
             self._metrics.jobs.labels("done").inc(done)
-        async with self._database.tenant(tenant) as tx:
-            await compact_if_due(tx)
-        await graph_if_large(self._database, tenant)
+
+    async def _maintain(self, tenant: TenantId) -> None:
+        """Tidy the index that was written to; what fails here is tried after the next batch, and no fault of a job."""
+        try:
+            async with self._database.tenant(tenant) as tx:
+                await compact_if_due(tx)
+            await graph_if_large(self._database, tenant)
+        except StoreError as exc:
+            log.warning("index not tidied", detail=exc.detail)
 
     async def _end(self, tenant: TenantId, outcomes: Sequence[tuple[Begun, Outcome]]) -> None:
         if not outcomes:
@@ -185,18 +201,22 @@ class Worker:
             await asyncio.wait([task])  # not `await task`: who stops us meanwhile must not be taken for the beat's end
 
     async def _prune(self) -> None:
-        """Delete old jobs of the tenants served since the last time, at most once in PRUNE_EVERY_S."""
-        if time.monotonic() < self._pruned_at + PRUNE_EVERY_S:
-            return
-        self._pruned_at = time.monotonic()
-        while self._served:
-            tenant, more = self._served.pop(), True
+        """Delete old jobs of every tenant that had work here, of each at most once in PRUNE_EVERY_S."""
+        now = time.monotonic()
+        for tenant in [tenant for tenant, due_at in self._prune_at.items() if due_at <= now]:
+            self._prune_at[tenant], more = now + PRUNE_EVERY_S, True
             while more:
                 async with self._database.tenant(tenant) as tx:
                     more = await prune_jobs(tx)
 
     def _delay_s(self, attempt: int) -> float:
         return self._rng.uniform(0, RETRY_BASE_S * 2**attempt)  # full jitter
+
+
+def _told_to_stop() -> bool:
+    """Whether this task was cancelled: before Python 3.12 `wait_for`, which the pool uses, may swallow the news."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _end(tx: TenantTx, job: Begun, outcome: Outcome) -> bool:

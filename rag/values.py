@@ -220,11 +220,8 @@ class LegResult:
 
     @classmethod
     def of(cls, found: Sequence[tuple[ContentId, float]], *, index_version: int, generation: int) -> LegResult:
-        """The result of a list that is in order already; of what says the same, the first counts."""
-        best: dict[ContentId, float] = {}
-        for content, score in found:
-            best.setdefault(content, score)
-        ranked = (Ranked(content, rank, score) for rank, (content, score) in enumerate(best.items(), 1))
+        """The result of a list that is in order already, each content once."""
+        ranked = (Ranked(content, rank, score) for rank, (content, score) in enumerate(found, 1))
         return cls(tuple(ranked), index_version, generation)
 
 

@@ -17,4 +17,9 @@ ingest.py      how fast `rag ingest` is beside the bare model, and what memory i
 filter.py      recall, completeness and time of both legs under filters
 search.py      how fast a search over HTTP is beside its bare parts
 scale.py       both legs in large tenants, and in a small one among many
+lexical.py     how fast BM25 is beside other engines, and whether they find the same; lexical_corpus.py,
+               lexical_store.py, lexical_peers.py: its texts, our database with them, the others
+load.py        latency and errors with many clients at once; clients.py: those
+rerank.py      the cross-encoder beside sentence-transformers; rerank_tasks.py, float_reference.py: what is
+               reranked, and by what
 """

@@ -35,6 +35,11 @@ class Home:
         """The folder of the embedding model."""
         return self.models / "bge_small_en"
 
+    @property
+    def reranker(self) -> Path:
+        """The folder of the cross-encoder."""
+        return self.models / "reranker_en"
+
     def rag(self, *arguments: str) -> Finished:
         """The end of `rag ARGUMENTS` in this home.
 
@@ -44,15 +49,25 @@ class Home:
 
     @contextmanager
     def service(self, tenant: str) -> Iterator[httpx2.Client]:
-        """A client with a key of *tenant*, to a service over this home."""
-        key = self.rag("key", "create", "--tenant", tenant, "--scopes", "query").output.strip()
+        """A client with a key of *tenant*, to a service over this home that ingests nothing."""
+        headers = {"Authorization": f"Bearer {self.key(tenant, 'query')}"}
+        with (
+            self.serving("--no-worker") as url,
+            httpx2.Client(base_url=url, headers=headers, timeout=REQUEST_TIMEOUT_S) as http,
+        ):
+            yield http
+
+    @contextmanager
+    def serving(self, *options: str) -> Iterator[str]:
+        """The address of a service over this home, with its own worker unless *options* say otherwise."""
         with tempfile.TemporaryFile() as output, tempfile.NamedTemporaryFile() as log:
-            command = self._command("serve", "--port", "0", "--no-worker")
+            command = self._command("serve", "--port", "0", *options)
             with running(command, stdout=output, stderr=log.file) as process:
-                url = _url(process, Path(log.name))
-                headers = {"Authorization": f"Bearer {key}"}
-                with httpx2.Client(base_url=url, headers=headers, timeout=REQUEST_TIMEOUT_S) as http:
-                    yield http
+                yield _url(process, Path(log.name))
+
+    def key(self, tenant: str, scopes: str) -> str:
+        """A new key of *tenant*."""
+        return self.rag("key", "create", "--tenant", tenant, "--scopes", scopes).output.strip()
 
     def _command(self, *arguments: str) -> tuple[str, ...]:
         cleared = (part for name in NOT_TAKEN_OVER for part in ("-u", name))

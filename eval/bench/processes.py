@@ -56,9 +56,11 @@ def finish(command: Sequence[str]) -> Finished:
 
 
 @contextmanager
-def running(command: Sequence[str], *, stdout: IO[bytes], stderr: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: Sequence[str], *, stdout: IO[bytes] | int, stderr: IO[bytes], stdin: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """The process of *command*; it is asked to end, as by Ctrl-C, when the block does."""
-    process = subprocess.Popen(command, stdout=stdout, stderr=stderr)  # noqa: S603 - programs of this project
+    process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr)  # noqa: S603 - this project's
     try:
         yield process
     finally:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from eval.bench.registry import BENCHMARKS, Benchmark
 from eval.errors import CannotRun
+from rag.errors import RagError
 
 RAN, COULD_NOT_RUN = 0, 2
 
@@ -22,7 +23,7 @@ def main(argv: Sequence[str], benchmarks: Mapping[str, Benchmark] = BENCHMARKS) 
             result = benchmarks[arguments.name].run(arguments)
             sys.stdout.write(result.as_table() + result.as_json())
             sys.stdout.flush()
-    except (CannotRun, OSError) as exc:
+    except (CannotRun, RagError, OSError) as exc:
         sys.stderr.write(f"cannot run: {exc}\n")
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eval.bench import filter as filter_
-from eval.bench import ingest, scale, search
+from eval.bench import ingest, lexical, load, rerank, scale, search
 from eval.bench.result import Result
 
 
@@ -25,4 +25,7 @@ BENCHMARKS = {
     "ingest": Benchmark("chunks a second beside the bare model, and memory", ingest.add_options, ingest.run),
     "search": Benchmark("a search over HTTP beside its bare parts", search.add_options, search.run),
     "scale": Benchmark("both legs in large tenants, and in small ones among many", scale.add_options, scale.run),
+    "lexical": Benchmark("questions a second of BM25, beside other engines", lexical.add_options, lexical.run),
+    "load": Benchmark("latency and errors with many clients at once", load.add_options, load.run),
+    "rerank": Benchmark("the cross-encoder beside its float32 weights in torch", rerank.add_options, rerank.run),
 }

@@ -1,7 +1,7 @@
 """Indexes with a recipe and a generation, versions of documents, and jobs that can be watched.
 
-What is stored becomes generation 1, made with the defaults of the release before. Its documents have no blocks:
-`rag reindex` names them, and ingesting them again brings the blocks.
+What is stored becomes generation 1 of an embedder that nobody can name, since none was recorded: its vectors are not
+taken for another's. `rag reindex` makes the next one from the stored chunks.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _indexes() -> None:
     )
     op.execute(
         f"INSERT INTO indexes (tenant_id, generation, embedder, analyser, chunker, {', '.join(COUNTERS)})"
-        " SELECT tenant_id, 1, 'bge-small-en-v1.5-int8', 'identifiers+snowball-1', 'structure-2',"
+        " SELECT tenant_id, 1, 'unknown', 'identifiers+snowball-1', 'structure-2',"
         f" {', '.join(COUNTERS)} FROM tenants WHERE posted > 0"
     )
     _drop_columns("tenants", *COUNTERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -80,16 +80,20 @@ class RemoteEmbedder:
         self._room = asyncio.Semaphore(AT_A_TIME)  # of documents only: a question waits for no batch
 
     async def check(self) -> None:
-        """Raises SetupError when the vectors do not fit the index, or the service is not as the settings say."""
-        try:
-            [row] = await self._rows(["ready?"], "query")
-        except InvalidInput as exc:
-            raise SetupError(exc.detail) from exc
-        if len(row) != DIMS:
-            raise SetupError(
-                f"{self._address.setting}: {self._address.model} gives vectors of {len(row)}, the index has {DIMS};"
-                " some models take the option dimensions"
-            )
+        """Raises SetupError when the vectors do not fit the index, or the service is not as the settings say.
+
+        A question and a document are tried, since they may be sent with different prefixes and fields.
+        """
+        for purpose in ("query", "document"):
+            try:
+                [row] = await self._rows(["ready?"], purpose)
+            except InvalidInput as exc:
+                raise SetupError(exc.detail) from exc
+            if len(row) != DIMS:
+                raise SetupError(
+                    f"{self._address.setting}: {self._address.model} gives vectors of {len(row)}, the index has {DIMS};"
+                    " some models take the option dimensions"
+                )
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text with the document's prefix, exact with a tokenizer, else hardly ever too few."""
@@ -103,7 +107,7 @@ class RemoteEmbedder:
             async with self._room:
                 vectors[batch] = await self._vectors([texts[n] for n in batch], "document")
 
-        await asyncio.gather(*map(fill, batches(texts)))
+        await _together(map(fill, batches(texts)))
         return vectors
 
     async def embed_query(self, text: str) -> Vectors:
@@ -177,6 +181,8 @@ class RemoteReranker:
     async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
         """One logit for each text in order; None for a blank or refused text, and for those the deadline left out."""
         scores: list[float | None] = [None] * len(texts)
+        if deadline.remaining_s() <= 0:
+            return scores  # a request would be under way before the timeout is noticed
         wanted = [n for n, text in enumerate(texts) if text.strip()]
 
         async def fill(batch: Sequence[int]) -> None:
@@ -187,7 +193,7 @@ class RemoteReranker:
         found = batches([texts[n] for n in wanted])
         with suppress(TimeoutError):
             async with asyncio.timeout(deadline.remaining_s()):
-                await asyncio.gather(*(fill([wanted[n] for n in batch]) for batch in found))
+                await _together(fill([wanted[n] for n in batch]) for batch in found)
         return scores
 
     async def _logits(self, query: str, texts: Sequence[str]) -> list[float | None]:
@@ -230,6 +236,19 @@ def batches(texts: Sequence[str]) -> Iterator[list[int]]:
         chars += len(text)
     if batch:
         yield batch
+
+
+async def _together(works: Iterable[Coroutine[object, object, None]]) -> None:
+    """Return when all are done; the first error ends the others and is raised by itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except ExceptionGroup as failed:
+        first = failed.exceptions[0]
+    else:
+        return
+    raise first  # out here, so that its own cause stays and the group is no part of it
 
 
 def _in_order(service: ModelService, rows: Sequence[RowT], wanted: int) -> list[RowT]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from rag.errors import IndexMismatch
 from rag.protocols import Embedder, Ordinals, Vectors
 from rag.store.engine import Database, TenantTx
-from rag.store.indexes import IndexState, index_state
+from rag.store.indexes import IndexState, check_embedder, index_state
 from rag.store.search import count_matching, nearest_among, nearest_exact, nearest_indexed, partition_rows
 from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
@@ -54,15 +53,8 @@ class DenseLeg:
                     found = await search.nearest(depth, by_graph=by_graph)
                     pairs = [(content, 1 - distance) for content, distance in found]
                     return LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
-            name = self._known(maker)
-
-    def _known(self, name: str) -> str:
-        if name not in self._embedders:
-            raise IndexMismatch(
-                f"the tenant's index was made with embedder {name}, and here is only {', '.join(self._embedders)};"
-                " name it in RAG_EMBEDDER, or run `rag reindex`"
-            )
-        return name
+            check_embedder(maker, self._embedders)
+            name = maker
 
 
 class _Ways:

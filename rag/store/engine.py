@@ -203,8 +203,8 @@ async def _configure(connection: Connection) -> None:
     await register_vector_async(connection)
     # a plan made for any tenant does not use the tenant's own index
     await connection.execute("SET plan_cache_mode = force_custom_plan")
-    # what is searched is in memory or on an SSD: by the default of 4, for disks with heads, all chunks of a tenant are
-    # read where a filter lets a hundred pass
+    # what is searched is in memory or on an SSD: by the default of 4, for disks with heads, all of a tenant's chunks
+    # are read where a filter lets a hundred pass
     await connection.execute("SET random_page_cost = 1.1")
     await connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
 

@@ -37,10 +37,12 @@ async def delete_from_folder(tx: TenantTx, external_ids: Sequence[str], *, folde
     ids = [document_id(tx.tenant_id, name) for name in external_ids]
     # before the tenant: writers lock in this order
     withdrawn = await tx.fetch("withdraw_uploads", document_ids=ids, folder=folder)
+    if withdrawn:
+        await tx.run("dequeue_jobs", job_ids=[row[0] for row in withdrawn])
     await lock(tx)
     versions = await tx.fetch("folder_versions", external_ids=list(external_ids), folder=folder)
     if versions:
         await tx.run("delete_chunks", document_ids=[row[0] for row in versions])
         await tx.run("delete_versions", document_ids=[row[0] for row in versions])
         await tx.run("give_ordinals", added=0)
-    return {row[0] for row in withdrawn} | {row[1] for row in versions}
+    return {row[1] for row in withdrawn} | {row[1] for row in versions}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ BATCH_DOCUMENTS = 64  # read, embedded and written together: few posting blocks,
 BATCH_BYTES = 512 * 1024  # of text
 DROPPED_DOCUMENTS = 500  # in one transaction: a second or so that uploads wait
 DROPPED_BLOCKS = 20_000
-NAMED = 10  # documents in an error
+NAMED = 10  # documents in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +90,23 @@ async def count_missing(tx: TenantTx, generation: int) -> int:
     Raises Conflict naming those that cannot be cut anew.
     """
     if lost := [row[0] for row in await tx.fetch("without_blocks", generation=generation)]:
-        more = len(lost) - NAMED
-        named = ", ".join(lost[:NAMED]) + (f" and {more} more" if more > 0 else "")
         raise Conflict(
-            f"stored before schema 0002, without what it takes to cut them anew: {named}. Nothing was switched. Ingest"
-            " them again, then run this again; a tenant that refuses uploads, because another release made its index,"
-            " is ingested into a new tenant"
+            f"stored before schema 0002, without what it takes to cut them anew: {listed(lost)}. Nothing was switched."
+            " Ingest them again, then run this again; a tenant that refuses uploads, because another release made its"
+            " index, is ingested into a new tenant"
         )
     return int((await tx.fetch("count_missing", generation=generation))[0][0])
+
+
+async def without_any_vector(tx: TenantTx, generation: int) -> list[str]:
+    """The external ids of the documents of which the index has chunks, and no vector of any of them."""
+    return [row[0] for row in await tx.fetch("without_any_vector", generation=generation)]
+
+
+def listed(external_ids: Sequence[str]) -> str:
+    """The first of the ids, and how many more there are."""
+    more = len(external_ids) - NAMED
+    return ", ".join(external_ids[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 async def missing_documents(tx: TenantTx, generation: int, *, after: DocumentId | None) -> list[MissingDocument]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from rag.errors import IndexMismatch, NotFound
@@ -91,3 +92,15 @@ def check_recipe(stored: Recipe, ours: Recipe) -> None:
     )
     if differing := [f"{part} {old}, not {new}" for part, old, new in pairs if old != new]:
         raise IndexMismatch(f"the tenant's index was made with {' and '.join(differing)}; run `rag reindex`")
+
+
+def check_embedder(name: str, here: Collection[str], *, index: object = "the tenant's index") -> None:
+    """Return only if the embedder that made the index is among those that are here.
+
+    Raises IndexMismatch otherwise.
+    """
+    if name not in here:
+        raise IndexMismatch(
+            f"{index} was made with embedder {name}, and here is only {', '.join(here)};"
+            " name both in RAG_EMBEDDER, separated by a comma, until `rag reindex` has moved the tenant"
+        )

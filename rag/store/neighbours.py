@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from rag.store.engine import Database, TenantTx
+from rag.store.engine import Database
 from rag.store.indexes import IndexState, index_state, lock
 from rag.values import IndexChoice, TenantId
 
 GRAPH_FROM = 10_000  # chunks: below, comparing every vector takes less than 15 ms and finds all
-STEP = 2000  # vectors put in at a time, about three seconds; only for the last step do writers wait
+STEP = 200  # vectors put in at a time: so long, a quarter of a second, writers of the tenant wait
 
 
 async def graph_if_large(
     database: Database, tenant_id: TenantId, index: IndexChoice | int = "current", *, above: int = GRAPH_FROM
 ) -> bool:
     """Whether the index has just become one that is searched by the graph."""
+    async with database.tenant(tenant_id) as tx:
+        if not _due(await index_state(tx, index), above):
+            return False
     while True:
         async with database.tenant(tenant_id) as tx:
+            await lock(tx)  # nothing comes or goes meanwhile
             state = await index_state(tx, index)
-            if state.graphed or state.alive <= above:
+            if not _due(state, above):
                 return False
-            if await _add(tx, state) == STEP:
-                continue
-        async with database.tenant(tenant_id) as tx:
-            await lock(tx)  # from here on nothing can come that is not in the graph
-            state = await index_state(tx, index)
-            if await _add(tx, state) < STEP:
+            if await tx.run("add_neighbours", generation=state.generation, limit=STEP) < STEP:
                 await tx.run("graphed", generation=state.generation)
                 return True
 
 
-async def _add(tx: TenantTx, state: IndexState) -> int:
-    return await tx.run("add_neighbours", generation=state.generation, limit=STEP)
+def _due(state: IndexState, above: int) -> bool:
+    return not state.graphed and state.alive > above

@@ -68,18 +68,18 @@ async def extend_leases(database: Database, claimed: Claim, *, lease_s: float = 
         )
 
 
-async def begin_jobs(tx: TenantTx, jobs: Sequence[JobId]) -> list[Begun]:
-    """Those of the jobs that have not ended meanwhile, with their uploads; the others leave the queue.
+async def begin_jobs(tx: TenantTx, claimed: Claim) -> list[Begun]:
+    """Those of the jobs that have neither ended meanwhile nor been claimed by another, with their uploads.
 
-    They come by id, the order in which every transaction locks jobs.
+    They come by id, the order in which every transaction locks jobs. What has ended leaves the queue.
     """
-    rows = await tx.fetch("begin_jobs", job_ids=list(jobs))
+    rows = await tx.fetch("begin_jobs", job_ids=list(claimed.job_ids), tries=claimed.tries)
     begun = [
         Begun(JobId(job), attempt, Upload(name, kind, facets, bytes(payload), folder, keep_history))
         for job, attempt, name, kind, facets, payload, folder, keep_history in sorted(rows, key=lambda row: row[0])
     ]
-    if gone := set(jobs) - {job.job_id for job in begun}:
-        await tx.run("dequeue_jobs", job_ids=list(gone))
+    if gone := set(claimed.job_ids) - {job.job_id for job in begun}:
+        await tx.run("dequeue_ended_jobs", job_ids=list(gone))
     return begun
 
 
@@ -109,7 +109,22 @@ async def retry_later(
         error_detail=detail,
     )
     if waits:
-        await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s)
+        await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s, uncounted=0)
+
+
+async def put_off(tx: TenantTx, jobs: Sequence[Begun], *, delay_s: float, code: str, detail: str) -> None:
+    """Let the jobs wait for *delay_s* as if they had not been tried, each with the reason."""
+    for job in jobs:
+        waits = await tx.run(
+            "retry_job",
+            job_id=job.job_id,
+            attempt=job.attempt,
+            counted=job.attempt - 1,
+            error_code=code,
+            error_detail=detail,
+        )
+        if waits:
+            await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s, uncounted=1)
 
 
 async def give_back(tx: TenantTx, claimed: Claim, begun: Sequence[Begun]) -> None:

@@ -35,6 +35,7 @@ from rag.store.postings import Block, read
 from rag.store.schema import chunks, documents, embeddings, neighbours
 from rag.values import DIMS, Chunk, ChunkId, ContentId, DocumentId, Place, Scope
 
+MAX_PLACES = 100  # of one text in a result
 UNCOUNTED = 2**62  # a partition that was never analysed
 _D, _C, _E, _N = documents.c, chunks.c, embeddings.c, neighbours.c
 _VECTOR = bindparam("vector", type_=HALFVEC(DIMS))
@@ -137,16 +138,15 @@ async def texts_to_search(
 async def load_chunks(
     tx: TenantTx, scope: Scope, contents: Sequence[ContentId], *, generation: int
 ) -> dict[ContentId, Chunk]:
-    """A chunk for each of *contents* that exists in scope now: the first by external id, and where else it stands."""
+    """A chunk for each of *contents* that exists in scope now: the first by external id, and where else it stands.
+
+    Of a text that stands in very many places, as a disclaimer, the first MAX_PLACES are named.
+    """
     rows = await _rows(tx, _load, scope, contents=list(contents), generation=generation)
-    found: dict[ContentId, Chunk] = {}
-    for content, *columns in rows:
-        chunk = _chunk(columns)
-        first = found.setdefault(ContentId(content), chunk)
-        if first is not chunk:
-            place = Place(chunk.chunk_id, chunk.document_id, chunk.external_id, chunk.start, chunk.end)
-            found[ContentId(content)] = replace(first, also_in=(*first.also_in, place))
-    return found
+    found: dict[ContentId, list[Chunk]] = {}
+    for content, _, *columns in rows:
+        found.setdefault(ContentId(content), []).append(_chunk(columns))
+    return {content: replace(first, also_in=tuple(map(_place, rest))) for content, (first, *rest) in found.items()}
 
 
 async def load_spans(tx: TenantTx, scope: Scope, wanted: Sequence[tuple[DocumentId, int, int]]) -> list[str | None]:
@@ -240,8 +240,11 @@ def _texts(condition: ColumnElement[bool]) -> Select[Any]:
 
 def _load(condition: ColumnElement[bool]) -> Select[Any]:
     wanted = _C.content == func.any(bindparam("contents", type_=ARRAY(Uuid)))
-    query = select(_C.content, *_CHUNK).join_from(chunks, documents, _OF_DOCUMENT)
-    return query.where(_THIS_INDEX, wanted, condition).order_by(_D.external_id, _C.position, _D.version)
+    order = (_D.external_id, _C.position, _D.version)
+    nth = func.row_number().over(partition_by=_C.content, order_by=order).label("nth")
+    query = select(_C.content, nth, *_CHUNK).join_from(chunks, documents, _OF_DOCUMENT)
+    places = query.where(_THIS_INDEX, wanted, condition).subquery()
+    return select(places).where(places.c.nth <= MAX_PLACES).order_by(places.c.content, places.c.nth)
 
 
 def _exist(condition: ColumnElement[bool]) -> Select[Any]:
@@ -263,6 +266,10 @@ def _spans(condition: ColumnElement[bool]) -> Select[Any]:
 
 def _pairs(rows: Sequence[TupleRow]) -> list[tuple[ContentId, float]]:
     return [(ContentId(content), float(distance)) for content, distance in rows]
+
+
+def _place(chunk: Chunk) -> Place:
+    return Place(chunk.chunk_id, chunk.document_id, chunk.external_id, chunk.start, chunk.end)
 
 
 def _chunk(row: Sequence[Any]) -> Chunk:

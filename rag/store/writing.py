@@ -70,6 +70,7 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument],
     pairs = [await _kept(tx, id_, document, versions) for id_, document in zip(ids, documents, strict=True)]
     await tx.run("delete_chunks", document_ids=ids)
     await tx.run_many("upsert_document", [_row(*pair, versions=versions, generation=generation) for pair in pairs])
+    await tx.run("close_history", document_ids=ids)
     await _add(tx, pairs, postings, generation=generation, first_ord=first_ord)
     if graphed:
         await tx.run("insert_neighbours")

@@ -132,6 +132,30 @@ async def test_without_history_the_version_before_is_gone_and_older_ones_stay(
     assert await known(legs, tenant, JUNE) == {TWO}
 
 
+async def test_a_newer_text_of_the_same_version_begins_where_that_version_began(
+    database: Database, tenant: TenantId, legs: Legs
+) -> None:
+    await put(database, tenant, FIVE, begins=JANUARY)
+    await put(database, tenant, NINE, begins=MARCH)
+
+    await put(database, tenant, TWO, keep=False)
+
+    assert [await known(legs, tenant, moment) for moment in (JANUARY, JUNE)] == [{FIVE}, {TWO}]
+
+
+async def test_a_document_that_is_closed_to_others_is_closed_in_every_version(
+    database: Database, tenant: TenantId, legs: Legs
+) -> None:
+    await put(database, tenant, FIVE, begins=JANUARY)
+    closed = Source("policy.md", NINE.encode(), "text/markdown", {"acl": ("board",)}, keep_history=True)
+
+    await Pipeline(database, embedders(), parse_directly).ingest(tenant, [closed])
+
+    assert await known(legs, tenant, JANUARY) == set()
+    with pytest.raises(NotFound):
+        await version(database, tenant, 1)
+
+
 async def test_deleting_a_document_deletes_every_version_of_it(
     database: Database, tenant: TenantId, legs: Legs, owner: psycopg.Connection
 ) -> None:

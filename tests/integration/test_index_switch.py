@@ -23,6 +23,7 @@ from tests.integration.indexes import (
     OtherEmbedder,
     begin,
     both,
+    by_name,
     current,
     ids,
     indexes,
@@ -193,3 +194,21 @@ async def test_other_tenants_are_left_alone(
         assert await index_state(tx) == before
     assert rows(owner, other, "chunks") == {1: 4}
     assert await ids(database, other) == sorted(HANDBOOK)
+
+
+async def test_questions_and_uploads_say_the_same_of_an_embedder_that_is_not_here(
+    database: Database, tenant: TenantId
+) -> None:
+    await ingest(database, tenant, HANDBOOK)
+    here = by_name(OtherEmbedder())
+
+    with pytest.raises(IndexMismatch) as asked:
+        await legs_of(database, here).dense(tenant, question("zebra"), 5)
+    with pytest.raises(IndexMismatch) as uploaded:
+        await ingest(database, tenant, {"new.md": "A zebra."}, here)
+
+    sentence = (
+        "the tenant's index was made with embedder fake-embedder, and here is only other-embedder;"
+        " name both in RAG_EMBEDDER, separated by a comma, until `rag reindex` has moved the tenant"
+    )
+    assert [str(asked.value), str(uploaded.value)] == [sentence, sentence]

@@ -1,18 +1,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from ingest import worker
+from rag.protocols import Vectors
 from rag.store import jobs
 from rag.store.engine import Database
 from rag.store.jobs import KEEP_DAYS, Upload, enqueue, prune_jobs
 from rag.values import JobId, TenantId
 from tests.conftest import MakeTenant
+from tests.fakes import FakeEmbedder
 from tests.integration.embedding import until
-from tests.integration.uploads import FIRST, SECOND, document, upload, worker_of
+from tests.integration.uploads import FIRST, SECOND, document, queued, upload, worker_of
+
+
+class RefillingEmbedder(FakeEmbedder):
+    """Uploads two documents for each that it embeds."""
+
+    def __init__(self, database: Database, tenant: TenantId) -> None:
+        super().__init__(delay_s=0.05)
+        self._database = database
+        self._tenant = tenant
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        for _ in range(2):
+            name = str(uuid4())
+            await upload(self._database, self._tenant, name.encode(), name)
+        return await super().embed_documents(texts)
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +88,41 @@ async def test_an_idempotency_key_lives_as_long_as_its_job(
         again, _ = await enqueue(tx, Upload("b.md", None, {}, SECOND), idempotency_key="key")
 
     assert left(owner) == {again}
+
+
+async def test_a_worker_whose_queue_is_never_empty_deletes_old_jobs_too(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    old = await ended(database, tenant, "old")
+    age(owner, old, KEEP_DAYS + 1)
+    busy = worker_of(database, RefillingEmbedder(database, tenant))
+    await upload(database, tenant, SECOND, "first")
+
+    running = asyncio.create_task(busy.run())
+    await until(lambda: old not in left(owner))
+    still_waiting = queued(owner)
+    running.cancel()
+    await asyncio.wait([running])
+
+    assert still_waiting > 0
+
+
+async def test_a_tenant_that_has_become_quiet_is_not_forgotten(
+    database: Database, make_tenant: MakeTenant, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "PRUNE_EVERY_S", 0.2)
+    quiet = await make_tenant()
+    job = await upload(database, quiet, FIRST, "quiet")
+
+    running = asyncio.create_task(worker_of(database).run())
+    await until(lambda: not queued(owner))
+    await asyncio.sleep(0.8)  # pruned once at least, while its job was young
+    age(owner, job, KEEP_DAYS + 1)
+    await until(lambda: not left(owner))
+    running.cancel()
+    await asyncio.wait([running])
+
+    assert left(owner) == set()
 
 
 async def test_a_worker_with_nothing_to_do_deletes_old_jobs_of_those_it_served_a_few_at_a_time(

@@ -158,9 +158,10 @@ async def test_a_job_whose_workers_die_each_time_is_given_up(
 ) -> None:
     job_id = await upload(database, tenant)
     for _ in range(MAX_ATTEMPTS):
-        await claim(database)
+        claimed = await claim(database)
+        assert claimed is not None
         async with database.tenant(tenant) as tx:
-            await begin_jobs(tx, [job_id])
+            await begin_jobs(tx, claimed)
         end_leases(owner)
 
     await worker_of(database).run_one()

@@ -20,7 +20,7 @@ from tests.conftest import open_service_database
 from tests.integration.corpus import prepared, question, store
 from tests.integration.uploads import upload
 
-DEFAULTS = Recipe("bge-small-en-v1.5-int8", "identifiers+snowball-1", "structure-2")
+DEFAULTS = Recipe("unknown", "identifiers+snowball-1", "structure-2")
 ROWS: tuple[LiteralString, ...] = (
     "SELECT chunk_id, document_id, ord, content, generation, indexed FROM chunks ORDER BY ord",
     "SELECT ord, embedding::text FROM embeddings ORDER BY ord",

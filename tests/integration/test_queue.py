@@ -3,17 +3,19 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
+from typing import Any
 
 import psycopg
 import pytest
 
+import ingest.worker as worker_module
 from ingest.pipeline import Pipeline
 from ingest.watch import JobWatch
 from ingest.worker import MAX_ATTEMPTS, MAX_TRIES, Worker
 from rag.errors import StoreUnavailable, UpstreamError
 from rag.store.engine import Database
 from rag.store.jobs import Outcome, end_job, newest_job
-from rag.store.queue import Progress, begin_jobs, claim, give_back, retry_later, show_progress
+from rag.store.queue import Claim, Progress, begin_jobs, claim, give_back, retry_later, show_progress
 from rag.telemetry import Metrics
 from rag.values import JobId, TenantId
 from tests.fakes import FakeEmbedder, embedders, parse_directly
@@ -115,12 +117,12 @@ async def test_a_worker_that_lost_its_jobs_to_another_changes_nothing_any_more(
     late = await claim(database)
     assert late is not None
     async with database.tenant(tenant) as tx:
-        [stale] = await begin_jobs(tx, late.job_ids)
+        [stale] = await begin_jobs(tx, late)
     end_leases(owner)
     successor = await claim(database)
     assert successor is not None
     async with database.tenant(tenant) as tx:
-        await begin_jobs(tx, successor.job_ids)
+        await begin_jobs(tx, successor)
     before = owner.execute("SELECT j, q FROM jobs j JOIN job_queue q USING (job_id)").fetchall()
 
     async with database.tenant(tenant) as tx:
@@ -131,6 +133,49 @@ async def test_a_worker_that_lost_its_jobs_to_another_changes_nothing_any_more(
 
     assert (seen, ended) == (set(), False)
     assert owner.execute("SELECT j, q FROM jobs j JOIN job_queue q USING (job_id)").fetchall() == before
+
+
+async def test_a_claim_that_was_taken_over_begins_nothing_and_takes_nothing_away(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    job_id = await upload(database, tenant)
+    late = await claim(database)
+    end_leases(owner)
+    successor = await claim(database)
+    assert late is not None
+    assert successor is not None
+    async with database.tenant(tenant) as tx:
+        [begun] = await begin_jobs(tx, successor)
+
+    async with database.tenant(tenant) as tx:
+        begun_late = await begin_jobs(tx, late)
+    async with database.tenant(tenant) as tx:
+        goes_on = await show_progress(tx, [(begun, Progress("embedding", 1, 3))])
+
+    assert begun_late == []
+    assert goes_on == {job_id}
+    assert queued(owner) == 1
+
+
+async def test_a_late_claim_that_waits_for_the_one_that_took_over_begins_nothing(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await upload(database, tenant)
+    late = await claim(database)
+    assert late is not None
+
+    async def begin_late() -> list[JobId]:
+        async with database.tenant(tenant) as tx:
+            return [job.job_id for job in await begin_jobs(tx, late)]
+
+    with owner.transaction():  # another's claim and begin, before they are committed
+        owner.execute("UPDATE job_queue SET tries = tries + 1")
+        owner.execute("UPDATE jobs SET state = 'running', attempts = attempts + 1")
+        beginning = asyncio.create_task(begin_late())
+        await asyncio.sleep(0.3)
+
+    assert await beginning == []
+    assert queued(owner) == 1
 
 
 async def test_what_is_cancelled_after_the_last_look_is_not_written(
@@ -280,3 +325,26 @@ async def test_uploads_of_the_same_documents_in_any_order_never_wait_for_each_ot
     await asyncio.wait(workers)
 
     assert owner.execute(deadlocks).fetchone() == before
+
+
+async def test_a_worker_stops_though_the_news_is_lost_while_it_claims(
+    database: Database, tenant: TenantId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await upload(database, tenant)
+
+    async def deaf(*args: Any, **options: Any) -> Claim | None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return await claim(*args, **options)
+
+    monkeypatch.setattr(worker_module, "claim", deaf)
+    running = asyncio.create_task(worker_of(database).run())
+    await asyncio.sleep(0.2)
+    running.cancel()
+    await asyncio.wait([running], timeout=30)
+
+    assert running.cancelled()
+    assert ((await job_of(database, tenant, job)).state, (await job_of(database, tenant, job)).attempts) == (
+        "queued",
+        0,
+    )

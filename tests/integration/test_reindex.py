@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -228,6 +229,30 @@ async def test_chunks_that_the_new_embedder_refuses_are_found_by_words_and_count
         assert await count_matching(tx, scope()) == len(HANDBOOK) - 1
 
 
+async def test_no_switch_while_a_document_has_chunks_and_no_vector(database: Database, tenant: TenantId) -> None:
+    class Picky(OtherEmbedder):
+        async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            if any("boat" in text for text in texts):
+                raise InvalidInput("no boats")
+            return await super().embed_documents(texts)
+
+    half = "# Half\n\nA zebra rests.\n\n# Other\n\nA zebra boat of its own."
+    await ingest(database, tenant, {"fees.md": "A zebra fee.", "half.md": half})
+    building = await begin(database, tenant, Picky())
+    await building.catch_up()
+    before = await building.unembedded()
+    await ingest(database, tenant, {"late.md": "A zebra boat comes late."})
+
+    in_the_way = await building.switch_if_embedded()
+    kept = (await current(database, tenant)).generation
+    await delete(database, tenant, "late.md")
+    nothing = await building.switch_if_embedded()
+
+    assert (before, in_the_way, nothing) == ([], ["late.md"], [])
+    assert building.progress.without_vector == 2
+    assert (kept, (await current(database, tenant)).generation) == (1, 2)
+
+
 async def test_an_index_of_the_same_embedder_takes_its_vectors_from_the_current_one(
     database: Database, tenant: TenantId
 ) -> None:
@@ -276,6 +301,29 @@ async def test_many_small_writes_are_merged_before_the_switch(
         merged = await index_state(tx, 2)
     assert (fragmented.writes, fragmented.posted) == (20, 20)
     assert (merged.writes, merged.posted, merged.dead) == (0, 20, 0)
+
+
+async def test_a_lost_connection_does_not_end_the_merging(
+    database: Database, tenant: TenantId, owner: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generations, "BATCH_DOCUMENTS", 1)
+    await ingest(database, tenant, {f"{n}.md": f"A zebra of number {n}." for n in range(20)})
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+    cut_off = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    )
+
+    with owner.transaction():
+        owner.execute("SELECT 1 FROM tenants WHERE tenant_id = %s FOR UPDATE", (tenant,))
+        merging = asyncio.create_task(building.tidy())
+        async with asyncio.timeout(20):
+            while not owner.execute(cut_off).fetchall():
+                await asyncio.sleep(0.02)
+    await merging
+
+    async with database.tenant(tenant) as tx:
+        assert (await index_state(tx, 2)).writes == 0
 
 
 WORDS = ["zebra", "walrus", "parcel", "refund", "train", "fee", "boat", "river", "market", "ticket", "window", "garden"]

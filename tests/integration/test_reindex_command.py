@@ -95,7 +95,8 @@ async def test_a_tenant_moves_to_this_releases_recipe_and_back_and_the_old_index
     assert (again["state"], again["documents"]) == ("unchanged", 0)
     assert no_way_back.returncode == 1
     assert "index 1 (fake-embedder" in no_way_back.stderr
-    assert "RAG_EMBEDDER" in no_way_back.stderr
+    assert "was made with embedder fake-embedder, and here is only " in no_way_back.stderr
+    assert "name both in RAG_EMBEDDER, separated by a comma" in no_way_back.stderr
     assert (dropped["state"], dropped["index"], nothing["state"]) == ("dropped", 2, "unchanged")
     assert count(owner, "SELECT count(*) FROM chunks WHERE tenant_id = %s", named) == 5
     assert (await indexes(database, named)).below == ()

@@ -23,6 +23,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 NAME = "served"
 KEY = "sk-very-secret"
 POISON = "POISON"
+PICKY = "picky"  # the model that embeds nothing but what the check asks
+READY = "ready?"
 
 
 class ModelHandler(BaseHTTPRequestHandler):
@@ -35,7 +37,7 @@ class ModelHandler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {KEY}":
             self.reply(401, {"error": f"wrong key {self.headers.get('Authorization')}"})
         elif self.path == "/v1/embeddings":
-            self.embed(body["input"])
+            self.embed(body["input"], only=READY if body["model"] == PICKY else "")
         elif self.path == "/v1/rerank":
             words = set(body["query"].lower().split())
             shared = [len(words & set(text.lower().split())) / (1 + len(words)) for text in body["documents"]]
@@ -44,8 +46,8 @@ class ModelHandler(BaseHTTPRequestHandler):
         else:
             self.reply(404, {"error": "no such route"})
 
-    def embed(self, texts: list[str]) -> None:
-        if any(POISON in text for text in texts):
+    def embed(self, texts: list[str], *, only: str) -> None:
+        if any(POISON in text or only not in text for text in texts):
             self.reply(400, {"error": "the content filter says no"})
             return
         self.reply(200, {"data": [{"index": n, "embedding": unit_vector(t).tolist()} for n, t in enumerate(texts)]})
@@ -157,3 +159,31 @@ def test_two_embedders_may_be_listed_each_with_its_key(run: Run, models_url: str
 
     assert "embedder bge-small-en-v1.5-int8, remote:words, remote:words?document_prefix=d;" in done.stdout
     assert twice.stderr.splitlines()[-1] == "rag: RAG_EMBEDDER lists remote:words twice"
+
+
+def test_no_switch_to_an_index_whose_embedder_refused_everything(
+    run: Run, owner: psycopg.Connection, models_url: str, tmp_path: Path
+) -> None:
+    for name in ("refunds", "pumps"):
+        (tmp_path / f"{name}.md").write_text(f"# {name}\n\nAll of {name}.\n")
+    assert run("ingest", tmp_path, "--tenant", NAME).returncode == 0
+
+    def current() -> object:
+        return owner.execute("SELECT generation FROM tenants WHERE tenant_id = %s", (tenant_id(NAME),)).fetchone()
+
+    refused = run("reindex", "--tenant", NAME, RAG_EMBEDDER=f"{models_url}?model={PICKY}")
+    before = current()
+    again = run("reindex", "--tenant", NAME, "--json", RAG_EMBEDDER=f"{models_url}?model={PICKY}")
+    forced = run("reindex", "--tenant", NAME, "--force", RAG_EMBEDDER=f"{models_url}?model={PICKY}")
+
+    assert (refused.returncode, again.returncode, forced.returncode) == (1, 1, 0), refused.stderr + forced.stderr
+    assert "the embedder refused every chunk of 2 documents, pumps.md, refunds.md; index 2 " in refused.stdout
+    assert json.loads(again.stdout)["state"] == "unembedded"
+    assert (before, current()) == ((1,), (2,))
+
+
+def test_an_embedder_that_refuses_documents_is_a_wrong_setting(run: Run, models_url: str) -> None:
+    done = run("doctor", RAG_EMBEDDER=f"{models_url}?model=words&document_prefix={POISON}")
+
+    assert done.returncode == 1
+    assert "the content filter says no" in done.stderr

@@ -30,10 +30,18 @@ VALUES (%(tenant_id)s, %(document_id)s, %(external_id)s, %(title)s, %(doc_type)s
         %(folder)s, ARRAY[%(generation)s::int], %(blocks)s, %(quarantined)s)
 ON CONFLICT (tenant_id, document_id) DO UPDATE
    SET title = excluded.title, doc_type = excluded.doc_type, source = excluded.source, lang = excluded.lang,
-       tags = excluded.tags, metadata = excluded.metadata, acl = excluded.acl, valid_from = excluded.valid_from,
+       tags = excluded.tags, metadata = excluded.metadata, acl = excluded.acl,
+       valid_from = coalesce(excluded.valid_from, CASE WHEN documents.version > 1 THEN documents.valid_from END),
        valid_to = excluded.valid_to, fingerprint = excluded.fingerprint, chunk_count = excluded.chunk_count,
        text = excluded.text, version = excluded.version, folder = excluded.folder, generations = excluded.generations,
        blocks = excluded.blocks, quarantined = excluded.quarantined, updated_at = now();
+
+-- name: close_history
+-- One row touched for each version before whose groups were others: a document's groups are those of its newest version.
+UPDATE documents v SET acl = d.acl
+  FROM documents d
+ WHERE v.tenant_id = %(tenant_id)s AND d.tenant_id = %(tenant_id)s AND d.document_id = ANY(%(document_ids)s)
+   AND v.external_id = d.external_id AND v.superseded AND v.acl <> d.acl;
 
 -- name: current_versions
 -- The numbers of the current versions of documents.

@@ -21,11 +21,16 @@ SELECT j.external_id, j.folder
    AND j.folder IS DISTINCT FROM %(folder)s;
 
 -- name: withdraw_uploads
--- The external ids of a folder's uploads that had not ended: they are cancelled.
-UPDATE jobs SET state = 'cancelled', stage = 'cancelled', stage_at = now(), payload = NULL, finished_at = now()
- WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s) AND folder = %(folder)s
-   AND state IN ('queued', 'running')
-RETURNING external_id;
+-- The ids and external ids of a folder's uploads that had not ended: they are cancelled.
+WITH open AS (
+       SELECT job_id FROM jobs
+        WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s) AND folder = %(folder)s
+          AND state IN ('queued', 'running')
+        ORDER BY job_id
+          FOR UPDATE)
+UPDATE jobs j SET state = 'cancelled', stage = 'cancelled', stage_at = now(), payload = NULL, finished_at = now()
+  FROM open WHERE j.tenant_id = %(tenant_id)s AND j.job_id = open.job_id
+RETURNING j.job_id, j.external_id;
 
 -- name: folder_versions
 -- Every version, by id and external id, of those of the documents whose current version is in the folder.

@@ -19,6 +19,18 @@ SELECT DISTINCT external_id FROM documents
                       AND new.generation = %(generation)s)
  ORDER BY external_id;
 
+-- name: without_any_vector
+-- The documents that have chunks in an index and not one of them a vector.
+SELECT DISTINCT external_id
+  FROM (SELECT d.external_id
+          FROM documents d
+          JOIN chunks c ON c.tenant_id = d.tenant_id AND c.document_id = d.document_id
+          LEFT JOIN embeddings e ON e.tenant_id = c.tenant_id AND e.ord = c.ord AND e.tenant_id = %(tenant_id)s
+         WHERE d.tenant_id = %(tenant_id)s AND c.tenant_id = %(tenant_id)s AND c.generation = %(generation)s
+         GROUP BY d.document_id, d.external_id
+        HAVING count(e.ord) = 0) unfound
+ ORDER BY external_id;
+
 -- name: cut_before
 -- The chunks of a document as an index of the same chunker has them, in the order of Draft's fields.
 SELECT c.position, c.char_start, c.char_end, c.section_start, c.section_end, c.breadcrumb, c.kind, c.text, c.indexed

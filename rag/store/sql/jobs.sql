@@ -92,11 +92,13 @@ UPDATE job_queue q SET leased_until = now() + make_interval(secs => %(lease_s)s)
 RETURNING q.job_id;
 
 -- name: begin_jobs
--- The jobs' work, of those that have not ended meanwhile.
+-- The jobs' work, of those that have not ended meanwhile, nor been claimed by another. The queue's rows are locked too:
+-- whoever waited here for the other's commit must see its claim.
 WITH open AS (
-       SELECT job_id FROM jobs
-        WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s) AND state IN ('queued', 'running')
-        ORDER BY job_id
+       SELECT j.job_id FROM jobs j JOIN job_queue q ON q.tenant_id = j.tenant_id AND q.job_id = j.job_id
+        WHERE j.tenant_id = %(tenant_id)s AND j.job_id = ANY(%(job_ids)s) AND j.state IN ('queued', 'running')
+          AND q.tries = %(tries)s
+        ORDER BY j.job_id
           FOR UPDATE)
 UPDATE jobs j SET state = 'running', stage = 'parsing', stage_at = now(), attempts = attempts + 1, chunks_done = 0,
        chunks_total = NULL, started_at = coalesce(started_at, now())
@@ -134,8 +136,9 @@ UPDATE jobs SET state = 'queued', stage = 'waiting to try again', stage_at = now
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s AND state = 'running' AND attempts = %(attempt)s;
 
 -- name: postpone_job
--- One row touched: not before *delay_s* from now.
-UPDATE job_queue SET run_at = now() + make_interval(secs => %(delay_s)s), leased_until = NULL
+-- One row touched: not before *delay_s* from now, and as if it had been claimed *uncounted* times less.
+UPDATE job_queue SET run_at = now() + make_interval(secs => %(delay_s)s), leased_until = NULL,
+       tries = tries - %(uncounted)s
  WHERE tenant_id = %(tenant_id)s AND job_id = %(job_id)s;
 
 -- name: unbegin_job
@@ -151,6 +154,12 @@ UPDATE job_queue SET run_at = now(), leased_until = NULL, tries = tries - 1
 -- name: dequeue_jobs
 -- One row touched for each of the jobs that was in the queue.
 DELETE FROM job_queue WHERE tenant_id = %(tenant_id)s AND job_id = ANY(%(job_ids)s);
+
+-- name: dequeue_ended_jobs
+-- One row touched for each of the jobs that was in the queue though it has ended.
+DELETE FROM job_queue q USING jobs j
+ WHERE q.tenant_id = %(tenant_id)s AND q.job_id = ANY(%(job_ids)s)
+   AND j.tenant_id = q.tenant_id AND j.job_id = q.job_id AND j.state NOT IN ('queued', 'running');
 
 -- name: run_progress
 -- How many jobs of a run are in each state, how many of them had nothing to do, and their chunks so far.

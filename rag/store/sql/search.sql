@@ -14,9 +14,11 @@ INSERT INTO neighbours (tenant_id, ord, embedding)
 SELECT e.tenant_id, e.ord, e.embedding
   FROM embeddings e JOIN chunks c ON c.tenant_id = e.tenant_id AND c.ord = e.ord
  WHERE e.tenant_id = %(tenant_id)s AND c.tenant_id = %(tenant_id)s AND c.generation = %(generation)s
-   AND e.ord > (SELECT coalesce(max(n.ord), -1)
-                  FROM neighbours n JOIN chunks g ON g.tenant_id = n.tenant_id AND g.ord = n.ord
-                 WHERE n.tenant_id = %(tenant_id)s AND g.tenant_id = %(tenant_id)s AND g.generation = %(generation)s)
+   AND e.ord > coalesce((SELECT n.ord FROM neighbours n JOIN chunks g ON g.tenant_id = n.tenant_id AND g.ord = n.ord
+                          WHERE n.tenant_id = %(tenant_id)s AND g.tenant_id = %(tenant_id)s
+                            AND g.generation = %(generation)s
+                          ORDER BY n.ord DESC
+                          LIMIT 1), -1)
  ORDER BY e.ord
  LIMIT %(limit)s
 ON CONFLICT DO NOTHING;

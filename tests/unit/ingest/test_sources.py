@@ -50,6 +50,9 @@ def test_a_link_to_a_file_is_read_and_a_link_to_a_folder_is_not(tmp_path: Path) 
     listing = find_files([inside])
 
     assert names(listing.found) == ["a.md"]
+    assert listing.other_kinds() == Counter({"link to a folder": 1})
+    with pytest.raises(InvalidInput, match=r"folder\.md is a link to a folder, which is not followed"):
+        find_all(inside, perhaps_none=False)
 
 
 def test_a_folder_that_cannot_be_listed_is_a_failure_beside_the_files_of_the_others(tmp_path: Path) -> None:

@@ -85,6 +85,53 @@ async def test_only_so_many_batches_are_in_flight_and_a_question_waits_for_none(
     assert question.tolist() == axis(8)
 
 
+def fails_when_another_is_in_flight(field: str) -> tuple[ModelServer, list[str]]:
+    """A server that fails the batch with `bad` once another is at work for an hour; and how the other ended."""
+    ended: list[str] = []
+    at_work = asyncio.Event()
+
+    async def answer(body: Body) -> object:
+        if "bad" in body[field]:
+            await at_work.wait()
+            return httpx2.Response(401)
+        at_work.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    return ModelServer(answer), ended
+
+
+async def test_a_batch_that_fails_ends_those_beside_it_and_is_the_only_error() -> None:
+    embedding, ended = fails_when_another_is_in_flight("input")
+
+    with pytest.raises(SetupError, match="check RAG_EMBEDDER_KEY"):
+        await embed(embedding, ["x"] * BATCH_TEXTS + ["bad"])
+
+    assert ended == ["cancelled"]
+
+
+async def test_scores_that_fail_end_those_beside_them_and_are_the_only_error() -> None:
+    scoring, ended = fails_when_another_is_in_flight("documents")
+
+    with pytest.raises(SetupError, match="check RAG_RERANKER_KEY"):
+        await score(scoring, ["x"] * BATCH_TEXTS + ["bad"])
+
+    assert ended == ["cancelled"]
+
+
+async def test_an_error_of_one_batch_keeps_its_own_cause() -> None:
+    def answer(body: Body) -> object:
+        raise httpx2.ReadTimeout("slow")
+
+    with pytest.raises(UpstreamError) as caught:
+        await embed(ModelServer(answer), ["x"] * BATCH_TEXTS + ["y"])
+
+    assert isinstance(caught.value.__cause__, httpx2.ReadTimeout)
+
+
 async def test_prefixes_and_fields_differ_between_questions_and_documents() -> None:
     server = ModelServer(by_length)
     options = {
@@ -193,13 +240,22 @@ async def test_a_tokenizer_that_is_not_there_is_named() -> None:
             RemoteEmbedder(service)
 
 
-async def test_a_fitting_service_passes_the_check() -> None:
+async def test_a_fitting_service_passes_the_check_as_a_question_and_as_a_document() -> None:
     server = ModelServer(by_length)
 
-    async with server.open() as service:
+    async with server.open(options={"query.input_type": "q", "document.input_type": "d"}) as service:
         await RemoteEmbedder(service).check()
 
-    assert len(server.requests) == 1
+    assert [body["input_type"] for body in server.bodies] == ["q", "d"]
+
+
+async def test_a_service_that_refuses_documents_is_a_wrong_setting() -> None:
+    def answer(body: Body) -> object:
+        return httpx2.Response(422, text="unknown field") if "task" in body else by_length(body)
+
+    async with ModelServer(answer).open(options={"document.task": "d"}) as service:
+        with pytest.raises(SetupError, match="unknown field"):
+            await RemoteEmbedder(service).check()
 
 
 @pytest.mark.parametrize(
