@@ -144,7 +144,7 @@ async def test_the_index_is_used_where_it_is_meant_to_be(database: Database, row
         " WHERE a.amname = 'hnsw'"
     )
     async with database.tenant(rows.tenant) as tx:
-        found = await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=DEPTH)
+        found = await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=DEPTH, chunks=ROWS)
         used = (await tx.select(Compiled.of(scans)))[0][0]
 
     assert used > 0
