@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     max_query_chars: Annotated[int, Field(ge=1)] = Field(default=4000, description="longest question")
 
     exact_below: Annotated[int, Field(ge=0)] = Field(
-        default=10_000, description="matching chunks up to which the dense leg scans exactly instead of using HNSW"
+        default=8_000, description="matching chunks up to which the dense leg compares all instead of using HNSW"
     )
     rerank_top: Annotated[int, Field(ge=0, le=100)] = Field(
         default=50, description="fused candidates the cross-encoder reads"

@@ -37,8 +37,8 @@ from rag.values import DIMS, Chunk, ChunkId, ContentId, DocumentId, Place, Scope
 
 MAX_PLACES = 100  # of one text in a result
 UNCOUNTED = 2**62  # a partition that was never analysed
-# the candidates a walk of the graph keeps: the more vectors, the more it takes to find nearly all of the nearest 50, and
-# with fewer it may not even come to their neighbourhood
+# the candidates that a walk of the graph keeps: the more vectors there are, the more it takes to find nearly all of the
+# nearest 50; with too few it may not even come to their neighbourhood (decision 0011)
 EF_LEAST, EF_SHARE, EF_MOST = 300, 500, 1000
 CANDIDATES = 4  # of all vectors compared, for each that is wanted: half of them may be out of scope
 _D, _C, _E, _N = documents.c, chunks.c, embeddings.c, neighbours.c
@@ -90,7 +90,7 @@ async def nearest_sifted(
 async def nearest_indexed(
     tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int, chunks: int
 ) -> list[tuple[ContentId, float]]:
-    """Up to *limit* near chunks in scope by the HNSW index of about *chunks*; may be too few, which the caller checks."""
+    """Up to *limit* near chunks in scope, by the HNSW index of about so many *chunks*; too few, as may be."""
     await tx.tune(
         hnsw__ef_search=str(min(max(chunks // EF_SHARE, EF_LEAST), EF_MOST)),
         hnsw__iterative_scan="strict_order",

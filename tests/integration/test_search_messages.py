@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from eval.bench.noted import Notes, NotingDatabase
 from rag.protocols import Leg, Ordinals
+from rag.retrieval import dense
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
@@ -105,6 +106,21 @@ async def test_documents_that_are_gone_from_a_remembered_scope_leave_no_gap(
     assert len(found.ranked) == left
 
 
+@pytest.mark.parametrize(("last", "sifted"), [("note-9", True), ("note-2", False)])
+async def test_all_vectors_are_compared_first_only_where_most_are_in_scope(
+    database: Database, tenant: TenantId, notes: Notes, monkeypatch: pytest.MonkeyPatch, last: str, *, sifted: bool
+) -> None:
+    monkeypatch.setattr(dense, "FEW", 60)
+    await fill(database, tenant)
+    leg = DenseLeg(NotingDatabase(database, notes), embedders(), exact_below=10_000)
+
+    found = await leg(tenant, question("parcel", scope(Leaf("external_id", "lte", last))), 10)
+
+    [statement] = notes.take("vector")
+    assert ("candidates" in statement.parameters) is sifted
+    assert len(found.ranked) == 10
+
+
 class Slow:
     """A leg after which, before its chunks are loaded, the best of them is deleted."""
 
@@ -147,8 +163,8 @@ async def test_hits_are_the_same_however_many_are_asked_for(database: Database, 
 
 
 def retriever_over(database: Database, *, slow: bool = False) -> Retriever:
-    dense: Leg = DenseLeg(database, embedders(), exact_below=10_000)
+    nearest: Leg = DenseLeg(database, embedders(), exact_below=10_000)
     if slow:
-        dense = Slow(dense, database)
+        nearest = Slow(nearest, database)
     ranking = Ranking(rerank_top=50, rerank_deadline_s=3, rerank_weight=1, fused_weight=1)
-    return Retriever(database, dense=dense, lexical=LexicalLeg(database), reranker=FakeReranker(), ranking=ranking)
+    return Retriever(database, dense=nearest, lexical=LexicalLeg(database), reranker=FakeReranker(), ranking=ranking)
