@@ -115,7 +115,7 @@ class Settings(BaseSettings):
     max_query_chars: Annotated[int, Field(ge=1)] = Field(default=4000, description="longest question")
 
     exact_below: Annotated[int, Field(ge=0)] = Field(
-        default=10_000, description="matching chunks up to which the dense leg scans exactly instead of using HNSW"
+        default=8_000, description="matching chunks up to which the dense leg compares all instead of using HNSW"
     )
     fusion: Fusion = Field(default="scores", description="how the legs are fused: scores, or rrf by their ranks alone")
     dense_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(

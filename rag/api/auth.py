@@ -13,7 +13,8 @@ from rag.values import Principal
 from rag.wiring import Services
 
 
-def services(request: Request) -> Services:
+# dependencies are coroutines where they need not be: what is not, FastAPI gives to a thread, which takes longer
+async def services(request: Request) -> Services:
     """What the lifespan opened."""
     return cast("Services", request.state.services)
 
@@ -42,7 +43,7 @@ Member = Annotated[Principal, Depends(allowed("query", "ingest"))]
 Admin = Annotated[Principal, Depends(allowed("admin"))]
 
 
-def json_only(request: Request) -> None:
+async def json_only(request: Request) -> None:
     """Refuse bodies that do not say they are JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from enum import Enum
 
 from rag.language import language
 from rag.protocols import Embedder, Ordinals, Vectors
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_embedder, index_state
-from rag.store.search import count_matching, nearest_among, nearest_exact, nearest_indexed, partition_rows
+from rag.store.search import (
+    count_matching,
+    nearest_among,
+    nearest_exact,
+    nearest_indexed,
+    nearest_sifted,
+    partition_rows,
+)
 from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
-COUNTED = 1000  # scopes whose count is remembered
+REMEMBERED, REMEMBERED_S = 1000, 60  # scopes, and for how long it is known how to search them
+FEW = 500  # chunks, which are compared in less time than it takes to count those that match
 DEEPER = 4  # times as many rows when copies of one text filled the places
 
 
 class DenseLeg:
-    """Cosine neighbours: every row compared while few match, the HNSW graph when most of a large tenant does."""
+    """Cosine neighbours: vectors compared one by one, or the HNSW graph when most of a large tenant matches."""
 
-    def __init__(self, database: Database, embedders: Mapping[str, Embedder], *, exact_below: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        embedders: Mapping[str, Embedder],
+        *,
+        exact_below: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Embed with that one of *embedders*, by name, that made the index; the first is expected.
 
         Up to *exact_below* matching chunks are compared one by one.
         """
         self._database = database
         self._embedders = embedders
-        self._exact_below = exact_below
-        self._counts = _Counts()
+        self._ways = _Ways(exact_below, clock)
 
     async def __call__(
         self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
@@ -45,9 +61,9 @@ class DenseLeg:
                 state = await index_state(tx, question.scope.index)
                 maker = state.recipe.embedder if state.recipe else name
                 if maker == name:
+                    way = await self._ways.of(tx, question.scope, state) if within is None else _Way.SCOPED
                     search = _Search(tx, question.scope, vector, state=state, within=within)
-                    wanted = state.tuning.depth or depth
-                    found = await search.nearest(wanted, exact_below=self._exact_below, counts=self._counts)
+                    found = await search.nearest(state.tuning.depth or depth, way)
                     pairs = [(content, 1 - distance) for content, distance in found]
                     result = LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
                     return replace(result, fits=self._fits(name, question, state), tuning=state.tuning)
@@ -63,22 +79,44 @@ class DenseLeg:
         return langs is None or (asked := language(question.text)) is None or asked in langs or asked not in state.langs
 
 
-class _Counts:
-    """About how many chunks match: counted once for a scope, a day, and a version of the tenant's index.
+class _Way(Enum):
+    """How to compare vectors: those in scope, all to look up which are in scope, or those the graph leads to."""
 
-    A document may become valid during the day. Only the way of searching depends on the number, never what is found.
+    SCOPED = "scoped"
+    SIFTED = "sifted"
+    GRAPH = "graph"
+
+
+class _Ways:
+    """Which way is the quickest: found out once a minute for a scope and a version of the tenant's index.
+
+    Meanwhile a document may become valid, or the tables be analysed: each way finds enough even then.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[object, int] = {}
+    def __init__(self, exact_below: int, clock: Callable[[], float]) -> None:
+        self._exact_below = exact_below
+        self._clock = clock
+        self._known: dict[object, tuple[_Way, float]] = {}
 
-    async def matching(self, tx: TenantTx, scope: Scope, state: IndexState) -> int:
-        key = (tx.tenant_id, state.index_version, scope.groups, scope.filter, scope.as_of.date())
-        if key not in self._known:
-            self._known[key] = await count_matching(tx, scope)
-            if len(self._known) > COUNTED:
-                del self._known[next(iter(self._known))]
-        return self._known[key]
+    async def of(self, tx: TenantTx, scope: Scope, state: IndexState) -> _Way:
+        if state.alive <= min(FEW, self._exact_below):
+            return _Way.SCOPED
+        key = (tx.tenant_id, state.generation, state.index_version, scope.groups, scope.filter, scope.as_of.date())
+        known, until = self._known.get(key, (_Way.SCOPED, 0.0))
+        if self._clock() < until:
+            return known
+        known = await self._found_out(tx, scope, state)
+        self._known[key] = known, self._clock() + REMEMBERED_S
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return known
+
+    async def _found_out(self, tx: TenantTx, scope: Scope, state: IndexState) -> _Way:
+        matching = await count_matching(tx, scope)
+        # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
+        if state.graphed and matching > self._exact_below and 2 * matching > await partition_rows(tx):
+            return _Way.GRAPH
+        return _Way.SIFTED if 2 * matching > state.alive else _Way.SCOPED
 
 
 class _Search:
@@ -93,16 +131,11 @@ class _Search:
         self._state = state
         self._within = within
 
-    async def nearest(self, depth: int, *, exact_below: int, counts: _Counts) -> list[tuple[ContentId, float]]:
+    async def nearest(self, depth: int, way: _Way) -> list[tuple[ContentId, float]]:
         """The *depth* nearest that say different things."""
-        by_graph = False
-        if self._within is None and self._state.graphed and self._state.alive > exact_below:
-            matching = await counts.matching(self._tx, self._scope, self._state)
-            # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
-            by_graph = matching > exact_below and 2 * matching > await partition_rows(self._tx)
         limit = depth
         while True:
-            found = await self._rows(limit, by_graph=by_graph)
+            found = await self._rows(limit, way)
             distinct: dict[ContentId, float] = {}
             for content, distance in found:
                 distinct.setdefault(content, distance)
@@ -110,12 +143,13 @@ class _Search:
                 return list(distinct.items())[:depth]
             limit *= DEEPER
 
-    async def _rows(self, limit: int, *, by_graph: bool) -> list[tuple[ContentId, float]]:
+    async def _rows(self, limit: int, way: _Way) -> list[tuple[ContentId, float]]:
         asked = {"generation": self._state.generation, "limit": limit}
         if self._within is not None:
             return await nearest_among(self._tx, self._scope, self._vector, self._within, **asked)
-        if by_graph:
-            found = await nearest_indexed(self._tx, self._scope, self._vector, **asked)
-            if len(found) == limit:
-                return found
-        return await nearest_exact(self._tx, self._scope, self._vector, **asked)
+        found: list[tuple[ContentId, float]] = []
+        if way is _Way.GRAPH:
+            found = await nearest_indexed(self._tx, self._scope, self._vector, chunks=self._state.alive, **asked)
+        elif way is _Way.SIFTED:
+            found = await nearest_sifted(self._tx, self._scope, self._vector, **asked)
+        return found if len(found) == limit else await nearest_exact(self._tx, self._scope, self._vector, **asked)

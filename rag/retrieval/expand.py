@@ -19,7 +19,7 @@ async def expand(
     groups = _groups([hit.chunk for hit in hits], section_chars)
     windows = [_window(chunks, section_chars) for chunks in groups]
     wanted = [(chunks[0].document_id, *window) for chunks, window in zip(groups, windows, strict=True)]
-    async with database.tenant(tenant_id) as tx:
+    async with database.reading(tenant_id) as tx:
         texts = await load_spans(tx, scope, wanted)
     found = [
         (chunks, window[0], text)

@@ -153,6 +153,8 @@ class _Verifier:
             if len({content for content, _ in passed}) >= depth or ranked.size < seen + batch:
                 return _distinct(passed, depth)
             seen = ranked.size
+            if len(passed) * sum(BATCHES) < depth * seen:  # at this rate all the batches will not do
+                break
         mask = np.zeros_like(scores)
         allowed = await scoped_ords(self._tx, self._scope, generation=self._generation)
         mask[allowed] = scores[allowed]

@@ -77,7 +77,7 @@ class Retriever:
             logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
         hits = _varied(_hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking), question)
         if logits:  # that took a while
-            async with self._database.tenant(tenant_id) as tx:
+            async with self._database.reading(tenant_id) as tx:
                 shown = [hit.chunk.chunk_id for hit in hits]
                 visible = await still_visible(tx, question.scope, shown, generation=generation)
             hits = [hit for hit in hits if hit.chunk.chunk_id in visible]
@@ -115,7 +115,7 @@ class Retriever:
         self, tenant_id: TenantId, question: Question, contents: list[ContentId], *, generation: int
     ) -> dict[ContentId, Chunk]:
         """The chunks of *contents* that are still there, as many of the first as the question takes."""
-        async with self._database.tenant(tenant_id) as tx:
+        async with self._database.reading(tenant_id) as tx:
             if not question.rerank:
                 first = contents[: question.top_k]
                 found = await load_chunks(tx, question.scope, first, generation=generation)

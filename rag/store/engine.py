@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import selectors
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from pgvector.psycopg import register_vector_async
@@ -22,10 +22,9 @@ from rag.values import TenantId
 
 CONNECT_TIMEOUT_S = 5  # a server that accepts and says nothing
 LOCK_TIMEOUT = "30s"  # for another writer of the same tenant; then the caller hears of it
-# in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement; in
-# one message with its beginning, since a search waits for two dozen messages
+# in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement
 _IN_ROLE = sql.SQL("BEGIN; SELECT set_config('role', {}, true)")
-_OF_TENANT = sql.SQL("{}; SELECT set_config('role', {}, true), set_config('app.tenant_id', {}, true)")
+_OF_TENANT = sql.SQL("SELECT set_config('role', %(role)s, true), set_config('app.tenant_id', %(tenant)s, true)")
 _WRITING = sql.SQL("BEGIN")
 _ALONE = sql.SQL(
     "SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true),"
@@ -34,6 +33,9 @@ _ALONE = sql.SQL(
 _SETTING = sql.SQL("set_config(%s, %s, true)")
 _SNAPSHOT = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 Connection = psycopg.AsyncConnection[TupleRow]
+Text = sql.SQL | sql.Composed | LiteralString
+Parameters = Mapping[str, object] | Sequence[object] | None
+Sent = tuple[Text, Parameters]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
 
 
@@ -52,30 +54,45 @@ class Compiled:
 
 
 class TenantTx:
-    """A transaction that sees one tenant's rows; every statement is given the tenant's id."""
+    """A transaction that sees one tenant's rows; every statement is given the tenant's id.
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        """Wrap *connection*, on which the tenant is set."""
+    What begins it, and settings, wait for the next statement and go out in one message with it: a search waits for a
+    dozen messages.
+    """
+
+    def __init__(self, connection: Connection, tenant_id: TenantId, begin: sql.SQL | None) -> None:
+        """Use *connection*, on which nothing is begun: *begin* it and set the tenant before the first statement.
+
+        Without a beginning, the tenant is set before each statement, and ends with it.
+        """
         self._connection = connection
         self.tenant_id = tenant_id
+        self._always: tuple[Sent, ...] = ()
+        of_tenant = (_OF_TENANT, {"role": APP_ROLE, "tenant": str(tenant_id)})
+        self._ahead: list[Sent] = []
+        if begin is None:
+            self._always = (of_tenant,)
+        else:
+            self._ahead = [(begin, None), of_tenant]
 
     async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
         """The rows of a named statement."""
-        cursor = await self._connection.execute(statements()[statement], self._with(parameters), binary=True)
+        cursor = await self._send(statements()[statement], self._with(parameters))
         return await cursor.fetchall()
 
     async def run(self, statement: str, **parameters: object) -> int:
         """The number of rows a named statement touched."""
-        cursor = await self._connection.execute(statements()[statement], self._with(parameters), binary=True)
-        return cursor.rowcount
+        return (await self._send(statements()[statement], self._with(parameters))).rowcount
 
     async def run_many(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Run a named statement once for each of *rows*, pipelined."""
+        await self._catch_up()
         async with self._connection.cursor() as cursor:
             await cursor.executemany(statements()[statement], [self._with(row) for row in rows])
 
     async def copy(self, statement: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
         """The number of *rows* that a named COPY of columns of *types* took in."""
+        await self._catch_up()
         count = 0
         async with self._connection.cursor() as cursor, cursor.copy(statements()[statement]) as copy:
             copy.set_types(types)
@@ -85,14 +102,28 @@ class TenantTx:
 
     async def select(self, query: Compiled, **parameters: object) -> list[TupleRow]:
         """The rows of a compiled query; its `tenant_id` parameter is filled in here."""
-        cursor = await self._connection.execute(query.text, {**query.parameters, **self._with(parameters)}, binary=True)
+        cursor = await self._send(query.text, {**query.parameters, **self._with(parameters)})
         return await cursor.fetchall()
 
     async def tune(self, **settings: str) -> None:
         """Set run-time parameters, dots written as two underscores, until the transaction ends."""
         calls = sql.SQL(", ").join([_SETTING] * len(settings))
         pairs = [part for name, value in settings.items() for part in (name.replace("__", "."), value)]
-        await self._connection.execute(sql.SQL("SELECT {}").format(calls), pairs)
+        self._ahead.append((sql.SQL("SELECT {}").format(calls), pairs))
+
+    async def _send(self, text: Text, parameters: Parameters) -> psycopg.AsyncCursor[TupleRow]:
+        ahead, self._ahead = (*self._ahead, *self._always), []
+        if not ahead:
+            return await self._connection.execute(text, parameters, binary=True)
+        async with self._connection.pipeline():  # a transaction by itself where none is begun
+            for sent in ahead:
+                await self._connection.execute(*sent)
+            return await self._connection.execute(text, parameters, binary=True)
+
+    async def _catch_up(self) -> None:
+        ahead, self._ahead = self._ahead, []
+        for sent in ahead:
+            await self._connection.execute(*sent)
 
     def _with(self, parameters: Mapping[str, object]) -> dict[str, object]:
         return {**parameters, "tenant_id": self.tenant_id}
@@ -142,14 +173,20 @@ class Database:
     @asynccontextmanager
     async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """A transaction under row-level security for one tenant."""
-        async with self._transaction(_of_tenant(tenant_id, _WRITING)) as connection:
-            yield TenantTx(connection, tenant_id)
+        async with self._transaction() as connection:
+            yield TenantTx(connection, tenant_id, _WRITING)
 
     @asynccontextmanager
     async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """As `tenant`, read only, and every statement sees the same moment: counters fit the rows they count."""
-        async with self._transaction(_of_tenant(tenant_id, _SNAPSHOT)) as connection:
-            yield TenantTx(connection, tenant_id)
+        async with self._transaction() as connection:
+            yield TenantTx(connection, tenant_id, _SNAPSHOT)
+
+    @asynccontextmanager
+    async def reading(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
+        """As `tenant`, for a statement or two that read: each is a transaction by itself, in one message."""
+        async with self._transaction() as connection:
+            yield TenantTx(connection, tenant_id, None)
 
     def alone(self, tenant_id: TenantId) -> LoneStatement:
         """As `tenant`, for a single statement."""
@@ -158,7 +195,8 @@ class Database:
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerTx]:
         """A transaction in the role that may see which tenants have work waiting."""
-        async with self._transaction(_IN_ROLE.format(WORKER_ROLE)) as connection:
+        async with self._transaction() as connection:
+            await connection.execute(_IN_ROLE.format(WORKER_ROLE), prepare=False)  # several, which cannot be prepared
             yield WorkerTx(connection)
 
     async def describe(self) -> str:
@@ -174,19 +212,15 @@ class Database:
     @asynccontextmanager
     async def bare(self) -> AsyncIterator[Connection]:
         """A transaction with no tenant set, for the start-up probe."""
-        async with self._transaction(_IN_ROLE.format(APP_ROLE)) as connection:
+        async with self._transaction() as connection:
+            await connection.execute(_IN_ROLE.format(APP_ROLE), prepare=False)
             yield connection
 
     @asynccontextmanager
-    async def _transaction(self, begin: sql.Composed) -> AsyncIterator[Connection]:
+    async def _transaction(self) -> AsyncIterator[Connection]:
         with translated():
-            async with self._pool.connection() as connection:  # which commits, or rolls back, what is begun here
-                await connection.execute(begin, prepare=False)  # several statements cannot be prepared
+            async with self._pool.connection() as connection:  # which commits, or rolls back, what is begun on it
                 yield connection
-
-
-def _of_tenant(tenant_id: TenantId, begin: sql.SQL) -> sql.Composed:
-    return _OF_TENANT.format(begin, APP_ROLE, str(tenant_id))
 
 
 @contextmanager
@@ -240,15 +274,11 @@ async def _configure(connection: Connection) -> None:
 
 
 async def _check(connection: Connection) -> None:
-    """Return only if the connection is alive: a restarted server leaves dead ones behind.
+    """Return only if the connection is alive, as far as it is known here: a restarted server leaves dead ones behind.
 
-    Nobody waits for an answer from one whose server has said nothing, not even good-bye.
+    Nobody asks the server and waits for its answer; when it went, it has closed the connection.
     """
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.fileno(), selectors.EVENT_READ)
-        heard = bool(selector.select(0))
-    if heard:
-        await AsyncConnectionPool.check_connection(connection)
+    connection.pgconn.consume_input()
 
 
 def _first_line(exc: BaseException) -> str:

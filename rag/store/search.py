@@ -37,6 +37,10 @@ from rag.values import DIMS, Chunk, ChunkId, ContentId, DocumentId, Place, Scope
 
 MAX_PLACES = 100  # of one text in a result
 UNCOUNTED = 2**62  # a partition that was never analysed
+# the candidates that a walk of the graph keeps: the more vectors there are, the more it takes to find nearly all of the
+# nearest 50; with too few it may not even come to their neighbourhood (decision 0011)
+EF_LEAST, EF_SHARE, EF_MOST = 300, 500, 1000
+CANDIDATES = 4  # of all vectors compared, for each that is wanted: half of them may be out of scope
 _D, _C, _E, _N = documents.c, chunks.c, embeddings.c, neighbours.c
 _VECTOR = bindparam("vector", type_=HALFVEC(DIMS))
 _DISTANCE = _E.embedding.op("<=>")(_VECTOR).label("distance")
@@ -72,12 +76,23 @@ async def nearest_exact(
     return _pairs(await _rows(tx, _exact, scope, vector=HalfVector(vector), generation=generation, limit=limit))
 
 
-async def nearest_indexed(
+async def nearest_sifted(
     tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int
 ) -> list[tuple[ContentId, float]]:
-    """Up to *limit* near chunks in scope by the HNSW index; may be too few, which the caller checks."""
+    """As `nearest_exact` where that many of the tenant's nearest vectors are in scope; else too few, as may be.
+
+    Every vector is compared, and of the nearest alone it is looked up whether they are in scope: a third of the time.
+    """
+    values = {"vector": HalfVector(vector), "candidates": CANDIDATES * limit, "generation": generation, "limit": limit}
+    return _pairs(await _rows(tx, _sifted, scope, **values))
+
+
+async def nearest_indexed(
+    tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int, chunks: int
+) -> list[tuple[ContentId, float]]:
+    """Up to *limit* near chunks in scope, by the HNSW index of about so many *chunks*; too few, as may be."""
     await tx.tune(
-        hnsw__ef_search="200",  # below, recall@50 falls under 0.99
+        hnsw__ef_search=str(min(max(chunks // EF_SHARE, EF_LEAST), EF_MOST)),
         hnsw__iterative_scan="strict_order",
         hnsw__max_scan_tuples="40000",
         enable_seqscan="off",
@@ -207,6 +222,22 @@ def _compared(condition: ColumnElement[bool]) -> Select[Any]:
         .prefix_with("MATERIALIZED", dialect="postgresql")
     )
     return select(scoped.c.content, scoped.c.distance).order_by(scoped.c.distance, scoped.c.content).limit(_LIMIT)
+
+
+def _sifted(condition: ColumnElement[bool]) -> Select[Any]:
+    candidates = bindparam("candidates", type_=Integer)
+    nearest = select(_E.ord, _DISTANCE).where(_E.tenant_id == _THIS_TENANT).order_by(_DISTANCE).limit(candidates)
+    near = nearest.cte("near").prefix_with("MATERIALIZED", dialect="postgresql")
+    # others may be as near as the last candidate, and come first by their content
+    last = select(func.max(near.c.distance)).scalar_subquery()
+    return (
+        select(_C.content, near.c.distance)
+        .join_from(near, chunks, _C.ord == near.c.ord)
+        .join(documents, _OF_DOCUMENT)
+        .where(condition, _THIS_INDEX, near.c.distance < last)
+        .order_by(near.c.distance, _C.content)
+        .limit(_LIMIT)
+    )
 
 
 def _indexed(condition: ColumnElement[bool]) -> Select[Any]:

@@ -79,7 +79,7 @@ async def principal_of(database: Database, key: str) -> Principal:
     Raises Unauthenticated for a key that is malformed, unknown or revoked; which of these, it does not say.
     """
     tenant, key_id, secret = _parse(key)
-    async with database.tenant(tenant) as tx:
+    async with database.reading(tenant) as tx:
         rows = await tx.fetch("find_key", key_id=key_id)
     if not rows or not hmac.compare_digest(bytes(rows[0][0]), _hash(secret)):
         raise Unauthenticated

@@ -144,11 +144,50 @@ async def test_the_index_is_used_where_it_is_meant_to_be(database: Database, row
         " WHERE a.amname = 'hnsw'"
     )
     async with database.tenant(rows.tenant) as tx:
-        found = await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=DEPTH)
+        found = await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=DEPTH, chunks=ROWS)
         used = (await tx.select(Compiled.of(scans)))[0][0]
 
     assert used > 0
     assert len(found) == DEPTH
+
+
+@pytest.mark.parametrize(("chunks", "candidates"), [(9_000, "300"), (200_000, "400"), (10**7, "1000")])
+async def test_the_graph_is_walked_the_more_thoroughly_the_larger_it_is(
+    database: Database, rows: Rows, chunks: int, candidates: str
+) -> None:
+    async with database.tenant(rows.tenant) as tx:
+        await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=5, chunks=chunks)
+        [[kept]] = await tx.select(Compiled.of(text("SELECT current_setting('hnsw.ef_search')")))
+
+    assert kept == candidates
+
+
+async def test_rows_are_complete_where_none_of_the_nearest_is_in_scope(
+    database: Database, tenant: TenantId, exact: DenseLeg
+) -> None:
+    rows = random_rows(tenant, 700, seed=5)
+    order = np.argsort(-(rows.vectors @ halved(unit_vector("q1")))).tolist()
+    closed = set(order[:300])
+    facets = [Facets(acl=("board",)) if n in closed else Facets() for n in range(700)]
+    documents = [replace(one, facets=of_one) for one, of_one in zip(rows.documents, facets, strict=True)]
+    await store(database, tenant, documents)
+
+    found = await search(exact, tenant, "q1")
+
+    nearest = rows.nearest("q1", set(order[300:]))
+    assert rows.similarities("q1", found) == pytest.approx(rows.similarities("q1", nearest), abs=1e-5)
+
+
+async def test_of_equally_near_texts_the_first_by_id_are_found_however_many_there_are(
+    database: Database, tenant: TenantId, exact: DenseLeg
+) -> None:
+    same = unit_vector("q1")[None]
+    documents = [prepared(f"doc-{n}", f"text {n}", vectors=same) for n in range(600)]
+    await store(database, tenant, documents)
+
+    found = await search(exact, tenant, "q1")
+
+    assert found == sorted(ids_of(document)[0] for document in documents)[:DEPTH]
 
 
 async def test_rows_are_complete_right_after_the_nearest_were_deleted(database: Database, by_index: DenseLeg) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from eval.bench.noted import Notes, NotingDatabase
 from rag.protocols import Leg, Ordinals
+from rag.retrieval import dense
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
@@ -20,14 +22,26 @@ from tests.integration.corpus import prepared, question, scope, store
 NAMES = [f"note-{n}" for n in range(70)]
 
 
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
 def notes() -> Notes:
     return Notes()
 
 
 @pytest.fixture
-def leg(database: Database, notes: Notes) -> DenseLeg:
-    return DenseLeg(NotingDatabase(database, notes), embedders(), exact_below=0)
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def leg(database: Database, notes: Notes, clock: Clock) -> DenseLeg:
+    return DenseLeg(NotingDatabase(database, notes), embedders(), exact_below=0, clock=clock)
 
 
 async def fill(database: Database, tenant: TenantId) -> None:
@@ -39,25 +53,72 @@ def counted(notes: Notes) -> int:
     return sum("chunk_count" in statement.text.as_string() for statement in notes.take("groups"))
 
 
-async def test_a_scope_is_counted_once_until_the_tenant_changes(
-    database: Database, owner: psycopg.Connection, tenant: TenantId, leg: DenseLeg, notes: Notes
-) -> None:
+@pytest_asyncio.fixture
+async def filled(database: Database, owner: psycopg.Connection, tenant: TenantId) -> TenantId:
     await fill(database, tenant)
     await graph_if_large(database, tenant, above=0)
     owner.execute("ANALYZE neighbours")
-    await leg(tenant, question("parcel"), 5)
-    assert counted(notes) == 1
+    return tenant
 
-    await leg(tenant, question("another parcel"), 5)
+
+async def test_a_scope_is_counted_once_until_the_tenant_changes(
+    database: Database, filled: TenantId, leg: DenseLeg, notes: Notes
+) -> None:
+    await leg(filled, question("parcel"), 5)
+    at_first = counted(notes)
+    await leg(filled, question("another parcel"), 5)
     again = counted(notes)
-    await leg(tenant, question("parcel", scope(Leaf("external_id", "ne", "note-1"))), 5)
-    of_another_scope = counted(notes)
-    async with database.tenant(tenant) as tx:
+    await leg(filled, question("parcel", scope(Leaf("external_id", "ne", "note-1"))), 5)
+    another_scope = counted(notes)
+    async with database.tenant(filled) as tx:
         await delete_document(tx, "note-3")
-    found = await leg(tenant, question("parcel"), 100)
+    found = await leg(filled, question("parcel"), 100)
 
-    assert (again, of_another_scope, counted(notes)) == (0, 1, 1)
+    assert (at_first, again, another_scope, counted(notes)) == (1, 0, 1, 1)
     assert len(found.ranked) == len(NAMES) - 1
+
+
+async def test_a_scope_is_counted_again_after_a_minute(
+    filled: TenantId, leg: DenseLeg, notes: Notes, clock: Clock
+) -> None:
+    await leg(filled, question("parcel"), 5)
+    clock.now += 59
+    await leg(filled, question("parcel"), 5)
+    within_it = counted(notes)
+    clock.now += 2
+    await leg(filled, question("parcel"), 5)
+
+    assert (within_it, counted(notes)) == (1, 1)
+
+
+async def test_documents_that_are_gone_from_a_remembered_scope_leave_no_gap(
+    filled: TenantId, leg: DenseLeg, owner: psycopg.Connection
+) -> None:
+    await leg(filled, question("parcel"), 5)
+    owner.execute(
+        "UPDATE documents SET valid_to = '2026-06-01' WHERE tenant_id = %s AND external_id > 'note-5'", (filled,)
+    )
+
+    found = await leg(filled, question("parcel"), 60)
+
+    [[left]] = owner.execute("SELECT count(*) FROM documents WHERE valid_to IS NULL AND tenant_id = %s", (filled,))
+    assert 0 < left < 60
+    assert len(found.ranked) == left
+
+
+@pytest.mark.parametrize(("last", "sifted"), [("note-9", True), ("note-2", False)])
+async def test_all_vectors_are_compared_first_only_where_most_are_in_scope(
+    database: Database, tenant: TenantId, notes: Notes, monkeypatch: pytest.MonkeyPatch, last: str, *, sifted: bool
+) -> None:
+    monkeypatch.setattr(dense, "FEW", 60)
+    await fill(database, tenant)
+    leg = DenseLeg(NotingDatabase(database, notes), embedders(), exact_below=10_000)
+
+    found = await leg(tenant, question("parcel", scope(Leaf("external_id", "lte", last))), 10)
+
+    [statement] = notes.take("vector")
+    assert ("candidates" in statement.parameters) is sifted
+    assert len(found.ranked) == 10
 
 
 class Slow:
@@ -102,8 +163,8 @@ async def test_hits_are_the_same_however_many_are_asked_for(database: Database, 
 
 
 def retriever_over(database: Database, *, slow: bool = False) -> Retriever:
-    dense: Leg = DenseLeg(database, embedders(), exact_below=10_000)
+    nearest: Leg = DenseLeg(database, embedders(), exact_below=10_000)
     if slow:
-        dense = Slow(dense, database)
+        nearest = Slow(nearest, database)
     ranking = Ranking(rerank_top=50, rerank_deadline_s=3, rerank_weight=1, fused_weight=1)
-    return Retriever(database, dense=dense, lexical=LexicalLeg(database), reranker=FakeReranker(), ranking=ranking)
+    return Retriever(database, dense=nearest, lexical=LexicalLeg(database), reranker=FakeReranker(), ranking=ranking)
