@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
 
 from rag.errors import InvalidInput
 from rag.values import Tuning
-
-if TYPE_CHECKING:
-    from rag.store.engine import Database
 
 DEFAULT = "default"  # what takes a value back to the service's setting
 NAMES = tuple(field.name for field in fields(Tuning))
@@ -23,16 +19,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(option, metavar="NUMBER", help=f"or `{DEFAULT}`: as the service's settings say")
 
 
-async def change(database: Database, arguments: argparse.Namespace) -> str:
-    """The tenant's ranking as it is once the options are followed, a line for each value.
+def changes(arguments: argparse.Namespace) -> dict[str, float | None]:
+    """The values that the options give, None for one that goes back to the settings.
 
-    Raises InvalidInput for values that no ranking can have, NotFound when there is no such tenant.
+    Raises InvalidInput for what is no number.
     """
-    from rag.store.tuning import tune  # noqa: PLC0415 - the parser is made without a database driver
-
     given = {name: getattr(arguments, name) for name in NAMES if getattr(arguments, name) is not None}
-    tuned = await tune(database, arguments.name, {name: _value(name, text) for name, text in given.items()})
-    shown = {name: DEFAULT if value is None else f"{value:g}" for name, value in asdict(tuned).items()}
+    return {name: _value(name, text) for name, text in given.items()}
+
+
+def lines(tuning: Tuning) -> str:
+    """A line for each value."""
+    shown = {name: DEFAULT if value is None else f"{value:g}" for name, value in asdict(tuning).items()}
     return "\n".join(f"{name:15} {value}" for name, value in shown.items())
 
 

@@ -1,0 +1,83 @@
+"""`rag search` and `rag ask`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+from rag.api.schemas import MAX_TOP_K, SearchBody, query_result, search_result
+from rag.commands.opened import names, settings, show
+from rag.errors import InvalidInput
+from rag.store.tenancy import find_tenant
+from rag.telemetry import Metrics
+from rag.values import Deadline, Principal, Question
+from rag.wiring import Services, open_services
+
+
+def search(arguments: argparse.Namespace) -> None:
+    """Print the ranked chunks."""
+
+    async def run(services: Services) -> None:
+        who, question = await _asked(services, arguments)
+        found = await services.retriever.retrieve(who.tenant_id, question)
+        if arguments.json:
+            show(search_result(found, explain=True, request_id="").model_dump_json())
+            return
+        for n, hit in enumerate(found.hits, 1):
+            place = " > ".join(hit.chunk.breadcrumb) or hit.chunk.title
+            show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]")
+            show("   " + " ".join(hit.chunk.text.split())[:300])
+        if not found.hits:
+            show("nothing found")
+        show(f"rerank {found.rerank}; {_times(found.timings_ms)}")
+
+    _with_services(run)
+
+
+def ask(arguments: argparse.Namespace) -> None:
+    """Print the cited answer."""
+
+    async def run(services: Services) -> None:
+        who, question = await _asked(services, arguments)
+        deadline = Deadline.after(services.settings.request_timeout_s)
+        answer = await services.answerer.answer(who, question, max_tokens=512, deadline=deadline)
+        if arguments.json:
+            show(query_result(answer, "").model_dump_json())
+            return
+        show(answer.text or "The documents do not answer this (no_evidence).")
+        for c in answer.citations:
+            show(f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"')
+        show(f"{answer.status} by {answer.provider or 'nobody'}; {_times(answer.timings_ms)}")
+
+    _with_services(run)
+
+
+async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Principal, Question]:
+    try:
+        filters = json.loads(arguments.filters) if arguments.filters else None
+    except json.JSONDecodeError as exc:
+        raise InvalidInput(f"--filters is not JSON: {exc}") from exc
+    if not 1 <= arguments.top_k <= MAX_TOP_K or not isinstance(filters, dict | None):
+        raise InvalidInput(f"--top-k takes 1 to {MAX_TOP_K}, --filters a JSON object")
+    who = Principal(
+        await find_tenant(services.database, arguments.tenant), frozenset({"query"}), names(arguments.groups)
+    )
+    body = SearchBody(
+        query=arguments.query, top_k=arguments.top_k, filters=filters, as_of=arguments.as_of,
+        rerank=not arguments.no_rerank,
+    )  # fmt: skip
+    return who, body.question(who, services.settings)
+
+
+def _times(timings_ms: dict[str, float]) -> str:
+    return ", ".join(f"{stage} {ms:.0f} ms" for stage, ms in timings_ms.items())
+
+
+def _with_services(run: Callable[[Services], Awaitable[None]]) -> None:
+    async def opened() -> None:
+        async with open_services(settings(), Metrics()) as services:
+            await run(services)
+
+    asyncio.run(opened())

@@ -1,0 +1,30 @@
+"""`rag models`."""
+
+from __future__ import annotations
+
+import argparse
+
+from rag.commands.opened import settings, show
+from rag.inference.model_store import DEFAULT_FILES, state
+from rag.inference.model_store import pull as fetch
+from rag.llm.local import serve_chat
+
+
+def pull(_: argparse.Namespace) -> None:
+    """Fetch the files that are missing."""
+    models = settings().models
+    show(f"{fetch(models)} files fetched to {models}")
+
+
+def files(_: argparse.Namespace) -> int:
+    """0 when every file is as expected, else 1; each is shown."""
+    models = settings().models
+    states = {file.path: state(models, file) for file in DEFAULT_FILES}
+    for path, found in states.items():
+        show(f"{found:10} {models / path}")
+    return int(any(found != "ok" for found in states.values()))
+
+
+def chat(arguments: argparse.Namespace) -> None:
+    """Serve the chat model of this machine until a signal."""
+    serve_chat(settings().models, host=arguments.host, port=arguments.port)

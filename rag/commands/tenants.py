@@ -1,0 +1,66 @@
+"""`rag tenant` and `rag key`."""
+
+from __future__ import annotations
+
+import argparse
+
+from rag.commands.opened import names, show, with_store
+from rag.commands.ranking import changes, lines
+from rag.errors import Conflict, InvalidInput, NotFound
+from rag.store.engine import Database
+from rag.store.tenancy import SCOPES, create_key, create_tenant, delete_tenant, find_tenant
+from rag.store.tuning import tune as tune_tenant
+
+MAX_NAME = 100  # characters of a tenant's name
+
+
+def create(arguments: argparse.Namespace) -> None:
+    """Make a tenant."""
+
+    async def run(database: Database) -> None:
+        try:
+            await create_tenant(database, arguments.name)
+        except Conflict:
+            if not arguments.if_missing:
+                raise
+        show(f"tenant {arguments.name}")
+
+    if not arguments.name.strip() or len(arguments.name) > MAX_NAME or not arguments.name.isprintable():
+        raise InvalidInput(f"a tenant's name has 1 to {MAX_NAME} printable characters")
+    with_store(run)
+
+
+def tune(arguments: argparse.Namespace) -> None:
+    """Change how a tenant is searched, and show it."""
+
+    async def run(database: Database) -> None:
+        show(lines(await tune_tenant(database, arguments.name, changes(arguments))))
+
+    with_store(run)
+
+
+def delete(arguments: argparse.Namespace) -> None:
+    """Delete a tenant and all it has."""
+
+    async def run(database: Database) -> None:
+        try:
+            await delete_tenant(database, arguments.name)
+        except NotFound:
+            if not arguments.if_exists:
+                raise
+        show(f"no tenant {arguments.name} any more")
+
+    with_store(run)
+
+
+def key(arguments: argparse.Namespace) -> None:
+    """Make a key and print it."""
+
+    async def run(database: Database) -> None:
+        scopes = names(arguments.scopes)
+        if not scopes or not scopes <= set(SCOPES):
+            raise InvalidInput(f"--scopes takes {', '.join(SCOPES)}; got {arguments.scopes!r}")
+        tenant = await find_tenant(database, arguments.tenant)
+        show(await create_key(database, tenant, scopes=scopes, groups=names(arguments.groups)))
+
+    with_store(run)
