@@ -18,7 +18,7 @@ EXTRACTIVE = "extractive"  # the target without a network, in every chain that n
 
 Quirk = Literal[
     "api_key_header",  # Azure: the key in `api-key`
-    "max_tokens",  # the older name of max_completion_tokens
+    "max_completion_tokens",  # OpenAI's newer name of max_tokens, behind another host than its own
     "no_temperature",  # reasoning models refuse one
     "no_usage",  # refuses to be asked for usage
     "null_finish",  # some Ollama: the last marker without a reason is a whole answer

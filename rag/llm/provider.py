@@ -72,6 +72,8 @@ class Provider:
         self._key = key.get_secret_value() if key else ""
         self._http = http
         self._dialect = DIALECTS[target.dialect]
+        # not as long as the silence that would be a fault of the target
+        self._usage_grace_s = min(USAGE_GRACE_S, target.idle_timeout_s / 2)
         self._timeout = httpx2.Timeout(None, connect=target.connect_timeout_s)
         if not self._key.isascii() or not self._key.isprintable() or " " in self._key:
             raise SetupError(f"RAG_CHAT_KEYS: the key of {target.name} has characters that no header carries")
@@ -92,13 +94,14 @@ class Provider:
                     async for event in events:
                         yield event
         except Complained as exc:
-            raise failure_of(exc.complaint, status or 0, request=request, key=self._key, usage=decoder.usage) from None
+            said, usage = exc.complaint, decoder.usage_said
+            raise failure_of(said, status or 0, request=request, key=self._key, usage=usage) from None
         except Failure as exc:
-            exc.usage = decoder.usage
+            exc.usage = decoder.usage_said
             exc.status = exc.status or status
             raise
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise Failure(_reason(exc, status), type(exc).__name__, usage=decoder.usage, status=status) from exc
+            raise Failure(_reason(exc, status), type(exc).__name__, usage=decoder.usage_said, status=status) from exc
 
     def _sent(self, request: ChatRequest) -> AbstractAsyncContextManager[httpx2.Response]:
         asked = self._dialect.ask(self.target, request, self._key)
@@ -116,7 +119,7 @@ class Provider:
         return content_type.strip().lower() in self._dialect.content_types
 
     async def _read(self, response: httpx2.Response, decoder: Decoder) -> AsyncGenerator[Event, None]:
-        body, patience = Body(), _Patience()
+        body, patience = Body(), _Patience(self._usage_grace_s)
         try:
             async with aclosing(self._dialect.frames(response.aiter_bytes(), body)) as frames:
                 while frame := await patience.next(frames, decoder):
@@ -141,14 +144,15 @@ class Provider:
 class _Patience:
     """How long the next frame is waited for: no limit before the answer is whole, and hardly any after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, usage_grace_s: float) -> None:
+        self._usage_grace_s = usage_grace_s
         self._until = math.inf
 
     async def next(self, frames: AsyncGenerator[Frame, None], decoder: Decoder) -> Frame | None:
         """The next frame; None when there is none, or it is not worth waiting for."""
         if not decoder.finished:
             return await anext(frames, None)
-        grace_s = CLOSING_GRACE_S if decoder.complete else USAGE_GRACE_S
+        grace_s = CLOSING_GRACE_S if decoder.complete else self._usage_grace_s
         self._until = min(self._until, asyncio.get_running_loop().time() + grace_s)
         try:
             async with asyncio.timeout_at(self._until):

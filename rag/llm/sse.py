@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import httpx2
 
@@ -15,7 +17,8 @@ MAX_EVENT_BYTES = 1024 * 1024  # a frame is a few words; this is no frame
 KEPT_BYTES = 64 * 1024  # of the body's end, in which an error may stand outside of all events
 FIELDS = ("data", "event", "id", "retry", "")
 BLANK_LINES = (b"\n\n", b"\r\n\r\n")
-SIGN_OF_LIFE = b"event: alive\n\n"
+SIGN_OF_LIFE = "event: alive\n\n"
+NO_REQUEST = httpx2.Request("GET", "http://body")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,8 @@ async def server_sent_events(chunks: AsyncIterable[bytes], body: Body) -> AsyncG
 
     Always UTF-8, whatever the Content-Type says, and a byte order mark is no part of the first event.
     """
-    response = httpx2.Response(
-        200,
-        headers={"Content-Type": "text/event-stream"},
-        content=_tapped(chunks, body),
-        default_encoding="utf-8-sig",
-        request=httpx2.Request("GET", "http://body"),
-    )
     try:
-        async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
+        async for event in httpx2.EventSource(_Utf8(chunks, body), max_event_size=MAX_EVENT_BYTES):
             if not body.ended:
                 yield Frame(event.data, event.event)
             elif event.data and body.last_two not in {b"\r\r", b"\n\r"}:
@@ -79,15 +75,24 @@ async def server_sent_events(chunks: AsyncIterable[bytes], body: Body) -> AsyncG
         raise Failure("malformed", f"an event of more than {MAX_EVENT_BYTES} bytes") from exc
 
 
-async def _tapped(chunks: AsyncIterable[bytes], body: Body) -> AsyncIterator[bytes]:
-    """The chunks, with an empty event after a comment, and an end for an event that has none."""
-    async for chunk in chunks:
-        body.keep(chunk)
-        yield chunk
-        if chunk.startswith(b":") and chunk.endswith(BLANK_LINES):
-            yield SIGN_OF_LIFE
-    body.ended = True
-    yield b"\n\n"
+class _Utf8(httpx2.Response):
+    """A body for the library's reader of events, which takes its text from a response."""
+
+    def __init__(self, chunks: AsyncIterable[bytes], body: Body) -> None:
+        super().__init__(HTTPStatus.OK, headers={"Content-Type": "text/event-stream"}, request=NO_REQUEST)
+        self._chunks = chunks
+        self._body = body
+
+    async def aiter_text(self, chunk_size: int | None = None) -> AsyncGenerator[str, None]:  # noqa: ARG002 - theirs
+        """The text as it comes, with an empty event after a comment, and an end for an event that has none."""
+        decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        async for chunk in self._chunks:
+            self._body.keep(chunk)
+            yield decoder.decode(chunk)
+            if chunk.startswith(b":") and chunk.endswith(BLANK_LINES):
+                yield SIGN_OF_LIFE
+        self._body.ended = True
+        yield decoder.decode(b"", final=True) + "\n\n"
 
 
 async def json_lines(chunks: AsyncIterable[bytes], body: Body) -> AsyncGenerator[Frame, None]:

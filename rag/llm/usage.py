@@ -30,6 +30,11 @@ class Tally:
         """The record of what is known."""
         return self._rule(self._counts)
 
+    @property
+    def known(self) -> bool:
+        """Whether anything was said."""
+        return bool(self._counts)
+
 
 def openai(counts: Counts) -> Usage:
     """Cached and written tokens are inside the prompt, reasoning is inside the completion."""

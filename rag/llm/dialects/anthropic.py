@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from rag.calls import ChatRequest, Usage
 from rag.llm import usage
 from rag.llm.dialects.asking import Asked, joined, system_text
-from rag.llm.dialects.decoding import Decoder, Meaning, Object, inner
-from rag.llm.events import Alive, Event
+from rag.llm.dialects.decoding import ALIVE, Decoder, Meaning, Object, inner
+from rag.llm.events import Event
 from rag.llm.failures import Failure
 from rag.llm.usage import Counts
 from rag.settings import Target
@@ -53,29 +53,28 @@ class AnthropicDecoder(Decoder):
     finishes = FINISHES
     safe_to_lose = SAFE_TO_LOSE
 
-    def _object(self, value: Object) -> Iterator[Event]:
+    def _object(self, value: Object) -> Sequence[Event]:
         kind = value.get("type")
         if kind == "message_start":
             # what it says of the output is said before there is any
             taken = {**inner(inner(value.get("message")).get("usage"))}
             taken.pop("output_tokens", None)
-            yield from self._usage(taken)
-        elif kind == "message_delta":
-            yield from self._usage(value.get("usage"))
+            return self._usage(taken) or ALIVE
+        if kind == "message_delta":
             self._finish(inner(value.get("delta")).get("stop_reason"))
             self.complete = self.complete or (self.finished and "usage" in value)
-        elif kind == "message_stop":
+            return self._usage(value.get("usage")) or ALIVE
+        if kind == "message_stop":
             self._stop()
-        yield from self._content(kind, value)
+        return self._content(kind, value)
 
-    def _content(self, kind: object, value: Object) -> Iterator[Event]:
+    def _content(self, kind: object, value: Object) -> Sequence[Event]:
         block, delta = inner(value.get("content_block")), inner(value.get("delta"))
+        if kind == "content_block_delta" and delta.get("type") == "text_delta":
+            return self._text(delta.get("text"))
         if kind == "content_block_start" and block.get("type") == "text":
-            yield from self._text(block.get("text"))
-        elif kind == "content_block_delta" and delta.get("type") == "text_delta":
-            yield from self._text(delta.get("text"))
-        else:
-            yield Alive()
+            return self._text(block.get("text"))
+        return ALIVE
 
     def _stop(self) -> None:
         if not self.finished:

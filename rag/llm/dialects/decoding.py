@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
 
 from rag.calls import Finish, Usage
@@ -17,6 +17,7 @@ from rag.settings import Quirk
 Object = Mapping[str, object]
 Meaning = Finish | Reason
 
+ALIVE: Sequence[Event] = (Alive(),)
 WORD_CHARS = 40  # longer than any reason to finish
 IN_STREAM = 200  # the status an error inside a stream comes with
 HALVES = range(0xD800, 0xDC00)  # the first of two UTF-16 halves
@@ -44,25 +45,25 @@ class Decoder(ABC):
         """What is known of the tokens."""
         return self._tally.usage
 
-    def frame(self, frame: Frame) -> Iterator[Event]:
-        """The events of one frame, at least one unless it says nothing new.
+    @property
+    def usage_said(self) -> Usage | None:
+        """The same; None before anything was said."""
+        return self._tally.usage if self._tally.known else None
+
+    def frame(self, frame: Frame) -> Sequence[Event]:
+        """The events of one frame.
 
         Raises Complained for an error of the provider, Failure for a frame that may have held text and is garbled.
         """
         if not frame.data:
-            yield Alive()
-            return
+            return ALIVE
         value = parse(frame.data)
         if not isinstance(value, dict):
-            yield from self._garbled(frame)
-            return
+            return self._garbled(frame)
         complaint = complaint_in(value)
-        if complaint:
-            self._complain(complaint)
-        else:
-            yield from self._object(value)
+        return self._complain(complaint) if complaint else self._object(value)
 
-    def ended(self) -> Iterator[Text | End]:
+    def ended(self) -> Sequence[Event]:
         """The last events, now that no frame will come.
 
         Raises Failure when the answer is not whole.
@@ -73,36 +74,32 @@ class Decoder(ABC):
             raise Failure(self._outcome, self._why)
         if not self._said:
             raise Failure("empty", f"{self._why} without a word")
-        if self._held:
-            yield Text("\ufffd")
-        yield End(self._outcome, self.usage)
+        rest = [Text("\ufffd")] if self._held else []
+        return [*rest, End(self._outcome, self.usage)]
 
     @abstractmethod
-    def _object(self, value: Object) -> Iterator[Event]:
+    def _object(self, value: Object) -> Sequence[Event]:
         """The events of a frame that is a JSON object and no error."""
 
     @abstractmethod
     def _count(self, counts: Counts) -> Usage:
         """The record of the provider's counts."""
 
-    def _text(self, piece: object) -> Iterator[Event]:
+    def _text(self, piece: object) -> Sequence[Event]:
         """A piece of text; blanks before the first word wait for it, and half a character for its other half."""
         if piece is None or piece == "":
-            yield Alive()
-            return
+            return ALIVE
         if not isinstance(piece, str):
             raise Failure("malformed", "text that is none")
         text = self._whole(self._held + piece)
         self._said = self._said or bool(text.strip())
         if self._said and text:
-            yield Text(text)
-        else:
-            self._held = text + self._held
-            yield Alive()
+            return (Text(text),)
+        self._held = text + self._held
+        return ALIVE
 
-    def _usage(self, said: object) -> Iterator[Event]:
-        if self._tally.add(said):
-            yield UsageSeen(self.usage)
+    def _usage(self, said: object) -> Sequence[Event]:
+        return (UsageSeen(self.usage),) if said and self._tally.add(said) else ()
 
     def _finish(self, word: object) -> None:
         """The provider's word for how it ended; none that we do not know is taken for success."""
@@ -124,16 +121,16 @@ class Decoder(ABC):
         joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return joined.replace("\0", "\ufffd")
 
-    def _garbled(self, frame: Frame) -> Iterator[Event]:
+    def _garbled(self, frame: Frame) -> Sequence[Event]:
         if not self.finished and frame.name not in self.safe_to_lose:
             raise Failure("malformed", "a frame that is no JSON object")
-        yield Alive()
+        return ALIVE
 
-    def _complain(self, complaint: Complaint) -> None:
+    def _complain(self, complaint: Complaint) -> Sequence[Event]:
         """An error after the finish changes nothing of a whole answer, but for one that takes it back."""
         if self.finished and classify(complaint, IN_STREAM) != "content_filtered":
             self.complete = True
-            return
+            return ALIVE
         raise Complained(complaint)
 
 

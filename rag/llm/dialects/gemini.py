@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from rag.calls import ChatRequest, Usage
 from rag.llm import usage
 from rag.llm.dialects.asking import Asked, joined, system_text
-from rag.llm.dialects.decoding import Decoder, Meaning, Object, first, inner
-from rag.llm.events import Alive, Event
+from rag.llm.dialects.decoding import ALIVE, Decoder, Meaning, Object, first, inner
+from rag.llm.events import Event
 from rag.llm.usage import Counts
 from rag.settings import Target
 
@@ -61,23 +61,20 @@ class GeminiDecoder(Decoder):
 
     finishes = FINISHES
 
-    def _object(self, value: Object) -> Iterator[Event]:
-        yield from self._usage(value.get("usageMetadata"))
+    def _object(self, value: Object) -> Sequence[Event]:
         blocked = inner(value.get("promptFeedback")).get("blockReason")
         if blocked:
             self._end("content_filtered", str(blocked))
         candidate = first(value.get("candidates"))
         parts = inner(candidate.get("content")).get("parts")
-        for part in parts if isinstance(parts, list) else [{}]:
-            yield from self._part(inner(part))
+        events = [event for part in (parts if isinstance(parts, list) else []) for event in self._part(inner(part))]
         self._finish(candidate.get("finishReason"))
-        self.complete = self.complete or (self.finished and "usageMetadata" in value)
+        said = value.get("usageMetadata")
+        self.complete = self.complete or (self.finished and said is not None)
+        return [*events, *self._usage(said)] or ALIVE
 
-    def _part(self, part: Object) -> Iterator[Event]:
-        if part.get("thought"):
-            yield Alive()
-        else:
-            yield from self._text(part.get("text"))
+    def _part(self, part: Object) -> Sequence[Event]:
+        return ALIVE if part.get("thought") else self._text(part.get("text"))
 
     def _count(self, counts: Counts) -> Usage:
         return usage.gemini(counts)

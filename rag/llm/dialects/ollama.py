@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from rag.calls import ChatRequest, Usage
 from rag.llm import usage
@@ -37,12 +37,13 @@ class OllamaDecoder(Decoder):
 
     finishes = FINISHES
 
-    def _object(self, value: Object) -> Iterator[Event]:
-        yield from self._usage(value)
-        yield from self._text(inner(value.get("message")).get("content"))
-        if value.get("done") is True:
-            self._finish(value.get("done_reason") or "stop")
-            self.complete = True
+    def _object(self, value: Object) -> Sequence[Event]:
+        events = self._text(inner(value.get("message")).get("content"))
+        if value.get("done") is not True:
+            return events
+        self._finish(value.get("done_reason") or "stop")
+        self.complete = True
+        return (*events, *self._usage(value))
 
     def _count(self, counts: Counts) -> Usage:
         return usage.ollama(counts)

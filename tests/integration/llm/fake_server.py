@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,18 +127,25 @@ async def _serve(
     try:
         while hit := await _request(reader):
             fake.hits[hit.provider].append(hit)
-            playing = asyncio.ensure_future(_play(fake.script(hit.provider), hit, writer))
-            leaving = asyncio.ensure_future(protocol.gone.wait())
-            await asyncio.wait({playing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not playing.done():
-                hit.client_closed_at = protocol.gone_at
-            playing.cancel()
-            leaving.cancel()
-            [kept, _] = await asyncio.gather(playing, leaving, return_exceptions=True)
-            if kept is not True:
+            if not await _play_to(protocol, _play(fake.script(hit.provider), hit, writer), hit):
                 return
     finally:
         writer.close()
+
+
+async def _play_to(protocol: _Protocol, play: Coroutine[Any, Any, bool], hit: Hit) -> bool:
+    """Play until the client leaves; true when the connection may be used again."""
+    playing = asyncio.ensure_future(play)
+    leaving = asyncio.ensure_future(protocol.gone.wait())
+    try:
+        await asyncio.wait({playing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not playing.done() or isinstance(playing.exception(), ConnectionError):
+            hit.client_closed_at = protocol.gone_at
+    finally:
+        playing.cancel()
+        leaving.cancel()
+        [kept, _] = await asyncio.gather(playing, leaving, return_exceptions=True)
+    return kept is True
 
 
 async def _request(reader: asyncio.StreamReader) -> Hit | None:

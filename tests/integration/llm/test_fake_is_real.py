@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import suppress
 
 import anthropic
 import httpx2
@@ -15,6 +16,7 @@ from google.genai import types
 
 from tests.integration.llm.fake_server import FakeServer, refusing_url
 from tests.integration.llm.fake_steps import (
+    Step,
     Tokens,
     azure_filter,
     azure_first,
@@ -227,3 +229,17 @@ async def test_it_records_when_the_client_went_away(fake: FakeServer) -> None:
     assert hit.client_closed_at - left_at < 0.1
     assert hit.ended_at is None
     assert hit.bytes_sent > 0
+
+
+@pytest.mark.parametrize("end", [eof, cut, rst])
+async def test_who_ends_a_connection_is_not_mistaken(fake: FakeServer, end: Step) -> None:
+    fake.play("p1", [txt(3), end])
+
+    async with httpx2.AsyncClient() as http:
+        with suppress(httpx2.TransportError):
+            await http.post(f"{fake.url('p1')}/chat/completions")
+        await asyncio.sleep(0.05)
+
+    [hit] = fake.hits["p1"]
+    assert hit.client_closed_at is None
+    assert (hit.ended_at is not None) == (end is eof)

@@ -125,7 +125,7 @@ async def test_nobody_at_the_address_is_a_failure_to_connect(fake: FakeServer, h
     no_tls = await failing(provider(fake, http, url=fake.url("p1").replace("http:", "https:")))
 
     assert {refused.reason, no_such_host.reason, no_tls.reason} == {"connect"}
-    assert refused.status is None
+    assert (refused.status, refused.usage) == (None, None)
 
 
 async def test_how_long_to_stay_away_comes_with_a_refusal(fake: FakeServer, http: httpx2.AsyncClient) -> None:
@@ -149,6 +149,19 @@ async def test_an_answer_that_is_whole_does_not_wait_for_the_last_marker(
     assert isinstance(events[-1], End)
     assert events[-1].usage.output == 5
     assert time.monotonic() - started < CLOSING_GRACE_S + PROMPT_S
+
+
+async def test_a_wait_for_usage_is_shorter_than_the_silence_that_is_a_fault(
+    fake: FakeServer, http: httpx2.AsyncClient
+) -> None:
+    fake.play("p1", [role(), say("Five"), fin("stop"), stall()])
+    target = {"name": "p1", "dialect": "openai", "url": fake.url("p1"), "model": "m", "idle_timeout_s": 0.4}
+    events = Provider(Target.model_validate(target), None, http).events(REQUEST)
+
+    async with asyncio.timeout(0.4), aclosing(events):
+        last = [event async for event in events][-1]
+
+    assert isinstance(last, End)
 
 
 async def test_usage_is_waited_for_but_not_long(fake: FakeServer, http: httpx2.AsyncClient) -> None:

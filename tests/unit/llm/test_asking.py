@@ -48,7 +48,7 @@ async def test_openai_is_asked_for_a_stream_with_usage() -> None:
         "messages": [{"role": message.role, "content": message.text} for message in TALK],
         "stream": True,
         "stream_options": {"include_usage": True},
-        "max_completion_tokens": 64,
+        "max_tokens": 64,
         "temperature": 0.5,
     }
 
@@ -101,12 +101,24 @@ async def test_a_model_that_refuses_a_temperature_gets_none(dialect: str) -> Non
     assert "temperature" not in json.dumps(await body(dialect, quirks=["no_temperature"]))
 
 
-async def test_compatible_services_differ_by_their_quirks() -> None:
-    older = await body("openai", quirks=["max_tokens", "no_usage"])
+async def test_a_service_that_refuses_to_be_asked_for_usage_is_not() -> None:
+    assert "stream_options" not in await body("openai", quirks=["no_usage"])
 
-    assert older["max_tokens"] == 64
-    assert "max_completion_tokens" not in older
-    assert "stream_options" not in older
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({"url": "https://api.openai.com/v1"}, "max_completion_tokens"),
+        ({"url": "https://mine.openai.azure.com/openai/v1"}, "max_completion_tokens"),
+        ({"url": "https://gate/v1", "quirks": ["max_completion_tokens"]}, "max_completion_tokens"),
+        ({"url": "https://notopenai.com/v1"}, "max_tokens"),
+        ({"url": "http://localhost:8000/v1"}, "max_tokens"),
+    ],
+)
+async def test_the_limit_has_the_name_that_is_not_overlooked(more: dict[str, Any], name: str) -> None:
+    sent = await body("openai", **more)
+
+    assert {field: value for field, value in sent.items() if field.startswith("max_")} == {name: 64}
 
 
 @pytest.mark.parametrize(

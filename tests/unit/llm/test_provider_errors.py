@@ -55,7 +55,7 @@ async def test_an_error_inside_a_stream_keeps_the_usage_so_far(dialect: str) -> 
     failure = await failing([rendered(dialect, [role(), say("Fünf"), err("server"), done])], dialect)
 
     assert failure.reason == "server_error"
-    assert failure.usage == {"anthropic": Usage(12, 0, 0), "gemini": Usage(12, 0, 0, 1)}.get(dialect, Usage())
+    assert failure.usage == {"anthropic": Usage(12, 0, 0), "gemini": Usage(12, 0, 0, 1)}.get(dialect)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -137,6 +137,12 @@ def test_bug_06_an_overload_is_one_whatever_the_status() -> None:
     complaint = complaint_of({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
 
     assert classify(complaint, 200) == "overloaded"
+
+
+async def test_a_refused_request_says_nothing_of_tokens() -> None:
+    failure = await failing([b"{}"], status=500)
+
+    assert failure.usage is None
 
 
 async def test_how_long_to_stay_away_is_told_with_the_failure() -> None:

@@ -56,3 +56,36 @@ async def test_an_answer_cut_by_max_tokens_says_so(dialect: str) -> None:
     events = await told([rendered(dialect, [role(), say("Fünf"), fin("length", TOKENS), done])], dialect)
 
     assert events[-1] == End("length", USAGE[dialect])
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "text/event-stream; charset=iso-8859-1",
+        "TEXT/Event-Stream",
+        "text/event-stream;charset=utf-8",
+        " text/event-stream ",
+    ],
+)
+async def test_a_stream_is_utf_8_whatever_its_head_says(content_type: str) -> None:
+    events = await told([rendered("openai", good(TEXT))], headers={"Content-Type": content_type})
+
+    assert text_of(events) == TEXT
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini"])
+async def test_a_byte_order_mark_is_no_part_of_the_first_frame(dialect: str) -> None:
+    body = b"\xef\xbb\xbf" + rendered(dialect, good(TEXT))
+
+    for at in range(8):
+        assert text_of(await told([body[:at], body[at:]], dialect)) == TEXT
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini"])
+@pytest.mark.parametrize("line_end", [b"\r\n", b"\r"])
+async def test_lines_may_end_in_any_way(dialect: str, line_end: bytes) -> None:
+    body = rendered(dialect, good(TEXT, TOKENS)).replace(b"\r\n", b"\n").replace(b"\n", line_end)
+
+    for at in range(0, len(body), 7):
+        events = await told([body[:at], body[at:]], dialect)
+        assert (text_of(events), events[-1]) == (TEXT, End("stop", USAGE[dialect]))
