@@ -25,7 +25,7 @@ from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_embedder, check_recipe, index_state
 from rag.store.queue import Progress
 from rag.store.writing import PreparedDocument, known_vectors, replace_documents
-from rag.values import DIMS, ContentId, Draft, Facets, Recipe, TenantId, content_id, document_id
+from rag.values import DIMS, ContentId, Draft, Recipe, TenantId, content_id, document_id
 
 CHUNKER = "structure-2"  # change it with the splitter: an index holds chunks of one kind
 LOOK_S = 0.5  # between two looks at who still wants a document, while it is embedded
@@ -72,7 +72,6 @@ class Cut:
     """A document cut into chunks, with what each says and its terms."""
 
     source: Source
-    facets: Facets
     parsed: Parsed
     drafts: Sequence[Draft]
     contents: Sequence[ContentId]
@@ -83,7 +82,7 @@ class Cut:
         """The document in these chunks."""
         contents = [content_id(draft.indexed) for draft in drafts]
         terms = [analyse(draft.indexed, parsed.facets.lang) for draft in drafts]
-        return cls(source, parsed.facets, parsed, drafts, contents, terms)
+        return cls(source, parsed, drafts, contents, terms)
 
     def texts(self) -> Iterator[tuple[ContentId, str]]:
         """What each chunk says, by its id."""
@@ -266,7 +265,7 @@ def prepared(part: Cut, vectors: Embedded) -> PreparedDocument:
     )
     return PreparedDocument(
         part.source.external_id,
-        part.facets,
+        part.parsed.facets,
         part.source.fingerprint(),
         part.parsed.text,
         part.drafts,

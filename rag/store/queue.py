@@ -100,14 +100,7 @@ async def retry_later(
     tx: TenantTx, job: Begun, *, delay_s: float, code: str, detail: str, counted: int | None = None
 ) -> None:
     """Put the job back for another attempt after *delay_s*, with *counted* attempts instead of all it had."""
-    waits = await tx.run(
-        "retry_job",
-        job_id=job.job_id,
-        attempt=job.attempt,
-        counted=job.attempt if counted is None else counted,
-        error_code=code,
-        error_detail=detail,
-    )
+    waits = await _queue_again(tx, job, code=code, detail=detail, counted=job.attempt if counted is None else counted)
     if waits:
         await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s, uncounted=0)
 
@@ -115,15 +108,7 @@ async def retry_later(
 async def put_off(tx: TenantTx, jobs: Sequence[Begun], *, delay_s: float, code: str, detail: str) -> None:
     """Let the jobs wait for *delay_s* as if they had not been tried, each with the reason."""
     for job in jobs:
-        waits = await tx.run(
-            "retry_job",
-            job_id=job.job_id,
-            attempt=job.attempt,
-            counted=job.attempt - 1,
-            error_code=code,
-            error_detail=detail,
-        )
-        if waits:
+        if await _queue_again(tx, job, code=code, detail=detail, counted=job.attempt - 1):
             await tx.run("postpone_job", job_id=job.job_id, delay_s=delay_s, uncounted=1)
 
 
@@ -132,3 +117,11 @@ async def give_back(tx: TenantTx, claimed: Claim, begun: Sequence[Begun]) -> Non
     for job in begun:
         await tx.run("unbegin_job", job_id=job.job_id, attempt=job.attempt)
     await tx.run("unclaim_jobs", job_ids=list(claimed.job_ids), tries=claimed.tries)
+
+
+async def _queue_again(tx: TenantTx, job: Begun, *, code: str, detail: str, counted: int) -> bool:
+    """Whether the job, still the caller's, waits again with *counted* attempts and the reason."""
+    touched = await tx.run(
+        "retry_job", job_id=job.job_id, attempt=job.attempt, counted=counted, error_code=code, error_detail=detail
+    )
+    return touched > 0
