@@ -38,7 +38,8 @@ class KnownMarks:
         """Begin an answer."""
         self._known = frozenset(known)
         self._held = ""
-        self._before = ""
+        self._before = ""  # as shown
+        self._last = ""  # as written
 
     def feed(self, piece: str) -> str:
         """What can be shown now: all but a tail that may yet become a mark."""
@@ -57,21 +58,22 @@ class KnownMarks:
         passed, at = "", 0
         for mark in _WRITTEN.finditer(text):
             passed += self._remembered(text[at : mark.start()])
-            passed += self._remembered(self._mark(mark))
+            passed += self._remembered(self._mark(mark, text[max(0, mark.start() - 1) : mark.start()] or self._last))
             at = mark.end()
+        self._last = text[-1:] or self._last
         return passed + self._remembered(text[at:])
 
     def _remembered(self, text: str) -> str:
         self._before = (self._before + text)[-CONTEXT:]
         return text
 
-    def _mark(self, mark: re.Match[str]) -> str:
+    def _mark(self, mark: re.Match[str], previous: str) -> str:
         blanks, numbers = mark[1] or "", [int(n) for n in mark[2].split(",")]
         if len(numbers) > 1 and _LIST_OF_CODE.search(self._before):
             return mark[0]
         if known := [n for n in numbers if n in self._known]:
             return blanks + "".join(f"[{n}]" for n in known)
-        behind_word = not blanks and re.search(r"\w\Z", self._before)
+        behind_word = not blanks and re.match(r"\w", previous)
         if behind_word or _JOINS.search(self._before):  # without it, "[[9]8]" would become "[8]"
             return f"{blanks}[ {mark[2]} ]"
         return ""

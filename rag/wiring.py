@@ -57,6 +57,12 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             retriever=retriever,
             reranker=reranker,
             chat=ExtractiveModel(reranker),
-            answering=Answering(settings.answer_min_support, settings.section_chars),
+            answering=Answering(settings.answer_min_support, settings.section_chars, _window_tokens(settings)),
         )
         yield Services(settings, database, embedders, retriever, answerer, metrics)
+
+
+def _window_tokens(settings: Settings) -> int | None:
+    """What every model that may be asked for an answer can read, None when none is."""
+    chain = settings.chat_chains.get("answer", ())
+    return min((target.context_tokens for target in settings.chat_targets if target.name in chain), default=None)

@@ -101,7 +101,10 @@ class SearchResult(BaseModel):
 
 
 class CitationBody(BaseModel):
-    """Where a claim stands; `quote` is text[start:end] of the document's version."""
+    """Where a claim stands; `quote` is text[start:end] of the document's version.
+
+    `supported` is false when what rests on it is not in the source.
+    """
 
     n: int
     chunk_id: str
@@ -111,6 +114,15 @@ class CitationBody(BaseModel):
     start: int
     end: int
     quote: str
+    supported: bool
+
+
+class UnsupportedBody(BaseModel):
+    """A sentence, answer[start:end], that cites nothing or nothing that supports it."""
+
+    start: int
+    end: int
+    reason: Literal["uncited", "unsupported"]
 
 
 class UsageBody(BaseModel):
@@ -126,12 +138,14 @@ class QueryResult(BaseModel):
     status: Literal["answered", "no_evidence", "degraded"]
     answer: str
     citations: list[CitationBody]
+    unsupported: list[UnsupportedBody]
     provider: str
     model: str
     usage: UsageBody
     cache: Literal["miss", "hit", "off"]
     timings_ms: dict[str, float]
     index_version: int
+    prompt_version: str
     request_id: str
 
 
@@ -180,27 +194,40 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
     return QueryResult(
         status=answer.status,
         answer=answer.text,
-        citations=[
-            CitationBody(
-                n=c.n,
-                chunk_id=str(c.chunk_id),
-                document_id=str(c.document_id),
-                external_id=c.external_id,
-                version=c.version,
-                start=c.start,
-                end=c.end,
-                quote=c.quote,
-            )
-            for c in answer.citations
-        ],
+        citations=citations(answer),
+        unsupported=unsupported(answer),
         provider=answer.provider,
         model=answer.model,
         usage=UsageBody(input_tokens=answer.usage.input, output_tokens=answer.usage.output),
         cache=answer.cache,
         timings_ms={**stages, **answer.timings_ms},
         index_version=answer.retrieval.index_version,
+        prompt_version=answer.prompt_version,
         request_id=request_id,
     )
+
+
+def citations(answer: Answer) -> list[CitationBody]:
+    """Where the answer's claims stand."""
+    return [
+        CitationBody(
+            n=c.n,
+            chunk_id=str(c.chunk_id),
+            document_id=str(c.document_id),
+            external_id=c.external_id,
+            version=c.version,
+            start=c.start,
+            end=c.end,
+            quote=c.quote,
+            supported=c.supported,
+        )
+        for c in answer.citations
+    ]
+
+
+def unsupported(answer: Answer) -> list[UnsupportedBody]:
+    """The answer's sentences to doubt."""
+    return [UnsupportedBody(start=u.start, end=u.end, reason=u.reason) for u in answer.unsupported]
 
 
 def sources(passages: Sequence[Passage]) -> list[SourceBody]:

@@ -41,6 +41,7 @@ def test_a_mark_in_pieces_is_one_mark_and_other_brackets_pass() -> None:
         ("x [3], y [1], z [2], w [7]", "x [3], y [1], z [2], w"),
         ("five days[7].", "five days[ 7 ]."),
         ("five days[2].", "five days[2]."),
+        ("kept [9][8]. More", "kept. More"),
         ("kept [9] here", "kept here"),
         ("[9] says so", " says so"),
         ("kept [1, 2].", "kept [1][2]."),
