@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from rag.calls import Task
 from rag.errors import SetupError
 
 PREFIX = "RAG_"
+Redacted = Literal["email", "iban", "card", "phone"]
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
 
@@ -97,10 +98,21 @@ class Settings(BaseSettings):
     chat_chains: dict[Task, tuple[str, ...]] = Field(
         default={"answer": (EXTRACTIVE,)}, description="the targets to try for each task, in order, a JSON object"
     )
+    redact: Annotated[frozenset[Redacted], NoDecode] = Field(
+        default=frozenset(), description="what chat models are not told: email, iban, card, phone"
+    )
+    redact_region: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] | None = Field(
+        default=None, description="the country whose phone numbers are known without a +"
+    )
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"
     )
     request_timeout_s: Annotated[float, Field(gt=0)] = Field(default=30.0, description="deadline of one query")
+
+    @field_validator("redact", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("log_level")
     @classmethod

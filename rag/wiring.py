@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rag.answering.answerer import Answerer, Answering
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.extractive import ExtractiveModel
-from rag.protocols import Embedder
+from rag.protocols import ChatModel, Embedder
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
@@ -56,10 +56,18 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             database,
             retriever=retriever,
             reranker=reranker,
-            chat=ExtractiveModel(reranker),
+            chat=_redacting(ExtractiveModel(reranker), settings),
             answering=Answering(settings.answer_min_support, settings.section_chars, _window_tokens(settings)),
         )
         yield Services(settings, database, embedders, retriever, answerer, metrics)
+
+
+def _redacting(chat: ChatModel, settings: Settings) -> ChatModel:
+    if not settings.redact:
+        return chat
+    from rag.llm.redaction import RedactingChat  # noqa: PLC0415 - the phone numbers of the world take 0.2 s to load
+
+    return RedactingChat(chat, settings.redact, settings.redact_region)
 
 
 def _window_tokens(settings: Settings) -> int | None:
