@@ -179,6 +179,8 @@ def _ask(arguments: argparse.Namespace) -> None:
         _print(answer.text or "The documents do not answer this (no_evidence).")
         for c in answer.citations:
             _print(f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"')
+        for doubt in answer.unsupported:
+            _print(f"  {doubt.reason}: {' '.join(answer.text[doubt.start : doubt.end].split())}")
         _print(f"{answer.status} by {answer.provider or 'nobody'}; {_times(answer.timings_ms)}")
 
     _with_services(run)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rag.llm.redaction import RedactingChat
 from tests.e2e.conftest import OpenFake
 from tests.e2e.test_operation_http import QUESTION, with_a_document
 from tests.e2e.test_query_http import events
@@ -48,3 +49,18 @@ async def test_the_pieces_of_a_stream_are_the_answer_however_the_model_cuts_it(
     assert plain["answer"] == "A refund takes five days [1], not [more. a[i] [1]."
     assert "".join(data["text"] for name, data in streamed if name == "delta") == plain["answer"]
     assert streamed[-1][1]["answer"] == plain["answer"]
+
+
+async def test_personal_data_is_in_the_answer_and_not_in_what_the_model_was_told(fake_service: OpenFake) -> None:
+    chat = FakeChat("A refund takes five days, ask <EMA", "IL_1> ", "[1].")
+    redacting = RedactingChat(chat, ["email"])
+    async with fake_service(redacting) as fake:
+        caller = await with_a_document(fake, "A refund takes five days, ask anna@example.org about it.")
+
+        answer = await caller.query(QUESTION)
+        streamed = await events(caller, QUESTION)
+
+    assert answer["answer"] == "A refund takes five days, ask anna@example.org [1]."
+    assert (answer["unsupported"], answer["citations"][0]["supported"]) == ([], True)
+    assert "".join(data["text"] for name, data in streamed if name == "delta") == answer["answer"]
+    assert all("anna" not in message.text for request in chat.requests for message in request.messages)
