@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 
 from fastapi import FastAPI
 
-from rag.api import admin, chunks, documents, health, jobs, query, search
+from rag.api import admin, chunks, completions, documents, health, jobs, query, search
 from rag.api.limits import BodyLimit, RequestFrame
 from rag.api.problems import add_handlers
 from rag.settings import Settings
@@ -42,7 +42,7 @@ def create_app(
 
     app = FastAPI(title="RAG service", version="1", lifespan=lifespan)
     add_handlers(app)
-    for room in (search, query, documents, chunks, jobs, admin, health):
+    for room in (search, query, completions, documents, chunks, jobs, admin, health):
         app.include_router(room.router)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(RequestFrame, metrics=counted)

@@ -109,8 +109,20 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A sentence at [start, end) of an answer that cites no source, or none that supports it."""
+
+    start: int
+    end: int
+    reason: Literal["uncited", "unsupported"]
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """A question's outcome: the cited text, or the honest absence of one."""
+    """A question's outcome: the cited text, or the honest absence of one.
+
+    `sources` are the passages that the model read, `unsupported` the sentences that they do not bear out.
+    """
 
     status: AnswerStatus
     text: str
@@ -122,3 +134,6 @@ class Answer:
     timings_ms: dict[str, float]
     finish: Finish = "stop"
     cache: Literal["miss", "hit", "off"] = "off"
+    unsupported: tuple[Unsupported, ...] = ()
+    sources: tuple[Passage, ...] = ()
+    prompt_version: str = ""

@@ -26,6 +26,7 @@ from rag.errors import SetupError
 from rag.values import Fusion
 
 PREFIX = "RAG_"
+Redacted = Literal["email", "iban", "card", "phone"]
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
 
@@ -155,10 +156,21 @@ class Settings(BaseSettings):
     prices: Annotated[dict[str, tuple[Price, ...]], NoDecode] = Field(
         default={}, description="prices of models by target or model, a JSON object or a file with one"
     )
+    redact: Annotated[frozenset[Redacted], NoDecode] = Field(
+        default=frozenset(), description="what chat models are not told: email, iban, card, phone"
+    )
+    redact_region: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] | None = Field(
+        default=None, description="the country whose phone numbers are known without a +"
+    )
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"
     )
     request_timeout_s: Annotated[float, Field(gt=0)] = Field(default=30.0, description="deadline of one query")
+
+    @field_validator("redact", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("log_level")
     @classmethod

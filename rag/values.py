@@ -288,7 +288,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where an answer's claim stands: `quote` equals the document's text[start:end]."""
+    """Where an answer's claim stands: `quote` equals the document's text[start:end].
+
+    `supported` is false when a claim that rests on it is not in the source.
+    """
 
     n: int
     chunk_id: ChunkId
@@ -298,3 +301,4 @@ class Citation:
     end: int
     quote: str
     version: int = 1
+    supported: bool = True

@@ -12,7 +12,7 @@ from rag.answering.prices import Prices
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.lanes import Lanes
 from rag.llm.opening import open_chat
-from rag.protocols import Embedder
+from rag.protocols import ChatModel, Embedder
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
@@ -68,9 +68,23 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             retriever=retriever,
             reranker=reranker,
             chat=metered,
-            answering=Answering(settings.answer_min_support, settings.section_chars),
+            answering=Answering(settings.answer_min_support, settings.section_chars, _window_tokens(settings)),
         )
         try:
             yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
         finally:
             await metered.drain()
+
+
+def _redacting(chat: ChatModel, settings: Settings) -> ChatModel:
+    if not settings.redact:
+        return chat
+    from rag.llm.redaction import RedactingChat  # noqa: PLC0415 - the phone numbers of the world take 0.2 s to load
+
+    return RedactingChat(chat, settings.redact, settings.redact_region)
+
+
+def _window_tokens(settings: Settings) -> int | None:
+    """What every model that may be asked for an answer can read, None when none is."""
+    chain = settings.chat_chains.get("answer", ())
+    return min((target.context_tokens for target in settings.chat_targets if target.name in chain), default=None)

@@ -90,12 +90,14 @@ class FakeChat:
         self.delay_s = delay_s
         self.error = error
         self.requests: list[ChatRequest] = []
+        self.calls: list[Call] = []
 
     async def complete(self, request: ChatRequest, call: Call) -> Reply:
         return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         self.requests.append(request)
+        self.calls.append(call)
         for piece in self.pieces:
             await asyncio.sleep(self.delay_s)
             yield piece

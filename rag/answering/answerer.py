@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from rag.answering.abstention import support
 from rag.answering.citations import cite
+from rag.answering.prompting import ALONE, PROMPT_VERSION, Talk, grounded
+from rag.answering.showing import Showing
 from rag.calls import Answer, Call, ChatRequest, Reply, Usage
 from rag.llm.extractive import find_evidence
 from rag.protocols import ChatModel, Reranker
@@ -21,10 +23,14 @@ from rag.values import Deadline, Passage, Principal, Question, Retrieval
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """How much of the sources the model reads, and when they are too weak to answer from."""
+    """How much of the sources the model reads, and when they are too weak to answer from.
+
+    `window_tokens` is what the whole request may have, of the model that reads least; None where there is no model.
+    """
 
     min_support: float
     section_chars: int
+    window_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +54,43 @@ class Answerer:
         self._chat = chat
         self._answering = answering
 
-    async def answer(self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline) -> Answer:
+    async def answer(
+        self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline, talk: Talk = ALONE
+    ) -> Answer:
         """The cited answer, or `no_evidence`."""
         clock = Stopwatch()
         sources = await self._sources(who, question, clock=clock, deadline=deadline)
         if not sources.passages:
             return _no_evidence(sources.retrieval, clock)
+        request = self._request(question, sources, max_tokens=max_tokens, talk=talk)
         with clock.running("model"):
-            call = Call(who.tenant_id, deadline)
-            reply = await self._chat.complete(_request(question, sources.passages, max_tokens), call)
-        return _answer(reply, sources, clock)
+            reply = await self._chat.complete(request, Call(who.tenant_id, deadline, talk.feature))
+        return await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
 
     async def stream(
-        self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline
+        self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline, talk: Talk = ALONE
     ) -> AsyncGenerator[Sequence[Passage] | str | Answer, None]:
         """The passages first, then pieces of text, then the whole answer. No connection is held meanwhile."""
         clock = Stopwatch()
         sources = await self._sources(who, question, clock=clock, deadline=deadline)
-        yield sources.passages
         if not sources.passages:
+            yield ()
             yield _no_evidence(sources.retrieval, clock)
             return
+        request = self._request(question, sources, max_tokens=max_tokens, talk=talk)
+        yield request.passages
+        showing = Showing(passage.n for passage in request.passages)
         with clock.running("model"):
-            call = Call(who.tenant_id, deadline)
-            async with aclosing(self._chat.stream(_request(question, sources.passages, max_tokens), call)) as pieces:
+            call = Call(who.tenant_id, deadline, talk.feature)
+            async with aclosing(self._chat.stream(request, call)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Reply):
                         reply = piece
-                    else:
-                        yield piece
-        yield _answer(reply, sources, clock)
+                    elif text := showing.feed(piece):
+                        yield text
+        if text := showing.rest():
+            yield text
+        yield await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
 
     async def _sources(self, who: Principal, question: Question, *, clock: Stopwatch, deadline: Deadline) -> Sources:
         retrieval = await clock.timed("retrieval", self._retriever.retrieve(who.tenant_id, question))
@@ -94,26 +107,29 @@ class Answerer:
         supported = support(question.text, evidence, passages) >= self._answering.min_support
         return Sources(retrieval, passages if supported else ())
 
+    def _request(self, question: Question, sources: Sources, *, max_tokens: int, talk: Talk) -> ChatRequest:
+        window = self._answering.window_tokens
+        return grounded(question.text, sources.passages, max_tokens=max_tokens, talk=talk, window_tokens=window)
 
-def _request(question: Question, passages: tuple[Passage, ...], max_tokens: int) -> ChatRequest:
-    return ChatRequest("answer", question.text, passages, messages=(), max_tokens=max_tokens)
-
-
-def _answer(reply: Reply, sources: Sources, clock: Stopwatch) -> Answer:
-    text, citations = cite(reply, sources.passages)
-    if not text.strip():
-        return replace(_no_evidence(sources.retrieval, clock), provider=reply.provider, model=reply.model)
-    return Answer(
-        status="degraded" if reply.degraded else "answered",
-        text=text,
-        citations=citations,
-        provider=reply.provider,
-        model=reply.model,
-        usage=reply.usage,
-        retrieval=sources.retrieval,
-        timings_ms=clock.total(),
-        finish=reply.finish,
-    )
+    async def _answer(
+        self, reply: Reply, request: ChatRequest, retrieval: Retrieval, *, clock: Stopwatch, deadline: Deadline
+    ) -> Answer:
+        cited = await clock.timed("cite", cite(reply, request.passages, reranker=self._reranker, deadline=deadline))
+        answer = Answer(
+            status="degraded" if reply.degraded else "answered",
+            text=cited.text,
+            citations=cited.citations,
+            unsupported=cited.unsupported,
+            sources=request.passages,
+            prompt_version=PROMPT_VERSION,
+            provider=reply.provider,
+            model=reply.model,
+            usage=reply.usage,
+            retrieval=retrieval,
+            timings_ms=clock.total(),
+            finish=reply.finish,
+        )
+        return answer if cited.text.strip() else replace(answer, status="no_evidence", text="", citations=())
 
 
 def _no_evidence(retrieval: Retrieval, clock: Stopwatch) -> Answer:

@@ -1,59 +1,78 @@
-"""From the marks in a reply to the places in the documents that support it."""
+"""From the marks in a reply to the places in the documents that support it, and to the claims that nothing supports."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rag.analysis import analyse
-from rag.calls import Reply
-from rag.sentences import sentences
-from rag.values import Citation, Passage
+from rag.answering.claims import Claim, Clause, claims
+from rag.answering.grounding import Source, supporting
+from rag.answering.showing import shown_whole
+from rag.calls import Reply, Unsupported
+from rag.marks import literal
+from rag.protocols import Reranker
+from rag.values import Citation, Deadline, Passage
 
-_MARK = re.compile(r"(\w?)(\s?)\[(\d{1,3})\](?!\w)")
+JUDGING_S = 1.0  # for the cross-encoder on claims in other words; the answer itself is there already
 
 
-def cite(reply: Reply, passages: Sequence[Passage]) -> tuple[str, tuple[Citation, ...]]:
-    """The reply's text with marks of existing sources only, and one citation for each claim.
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A reply's text as it is shown, one citation for each claim, and the claims to doubt."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    unsupported: tuple[Unsupported, ...]
+
+
+async def cite(reply: Reply, passages: Sequence[Passage], *, reranker: Reranker, deadline: Deadline) -> Cited:
+    """What the reply says, and where its sources say it.
 
     A citation's quote is the place the model names, or the sentence of the source that is the marked claim, or else
-    the sentence that shares most terms with it.
+    the sentence that shares most terms with it. A model that names its places has its claims from there.
     """
-    by_n = {passage.n: passage for passage in passages}
-    if reply.spans is not None:
-        return reply.text, tuple(_citation(by_n[n], start, end) for n, start, end in reply.spans)
-    text = _MARK.sub(lambda mark: _kept(mark, by_n), reply.text)
+    text = shown_whole(reply.text, [passage.n for passage in passages])
+    if text and reply.spans is not None:
+        by_n = {passage.n: passage for passage in passages}
+        return Cited(text, tuple(_citation(by_n[n], start, end) for n, start, end in reply.spans), ())
+    sources = {passage.n: Source(passage) for passage in passages}
+    said = list(claims(text))
+    deadline = Deadline.after(min(JUDGING_S, deadline.remaining_s()))
     found: dict[tuple[int, int, int], Citation] = {}
-    for claim, n in _claims(text, by_n):
-        start, end = _place(by_n[n], claim)
-        found.setdefault((n, start, end), _citation(by_n[n], start, end))
-    return text, tuple(found.values())
+    doubted: set[Claim] = set()
+    for claim in said:
+        for clause in claim.clauses:
+            support = await supporting(clause, sources, reranker=reranker, deadline=deadline)
+            if not support:
+                doubted.add(claim)
+            for n in clause.sources:
+                place = sources[n].place(clause.text)
+                new = _citation(sources[n].passage, place.start, place.end)
+                known = found.setdefault((n, place.start, place.end), new)
+                found[n, place.start, place.end] = replace(known, supported=known.supported and n in support)
+    uncited = {claim for claim in said if not claim.clauses and not _is_left_to_the_next(claim, said, sources)}
+    return Cited(text, tuple(found.values()), tuple(_listed(said, uncited=uncited, doubted=doubted)))
 
 
-def _kept(mark: re.Match[str], known: Container[int]) -> str:
-    """The mark if its source exists; one that does not goes, unless it stands after a word: `items[0]` is code."""
-    return mark.group() if int(mark[3]) in known or (mark[1] and not mark[2]) else mark[1]
+def _listed(said: Iterable[Claim], *, uncited: Container[Claim], doubted: Container[Claim]) -> Iterator[Unsupported]:
+    for claim in said:
+        if claim in uncited and _says_something(claim.text):
+            yield Unsupported(claim.start, claim.end, "uncited")
+        elif claim in doubted:
+            yield Unsupported(claim.start, claim.end, "unsupported")
 
 
-def _claims(text: str, known: Container[int]) -> Iterator[tuple[str, int]]:
-    """Each mark with the text it closes; marks in a row close the same text."""
-    claim, at = "", 0
-    for mark in _MARK.finditer(text):
-        if int(mark[3]) not in known:
-            continue
-        if between := text[at : mark.end(1)].strip():
-            claim = between
-        yield claim, int(mark[3])
-        at = mark.end()
+def _is_left_to_the_next(claim: Claim, said: Sequence[Claim], sources: Mapping[int, Source]) -> bool:
+    """Whether it is quoted word for word from what the next mark names, as sentences in a row are."""
+    following = (later.clauses[0] for later in said if later.start > claim.start and later.clauses)
+    named = next(following, Clause("", ())).sources
+    return any(claim.text in literal(sources[n].passage.text) for n in named)
 
 
-def _place(passage: Passage, claim: str) -> tuple[int, int]:
-    start = passage.text.find(claim) if claim else -1
-    if start >= 0:
-        return start, start + len(claim)
-    terms = set(analyse(claim))
-    shared = max(sentences(passage.text), key=lambda s: len(terms & set(analyse(s[1]))), default=(0, ""))
-    return shared[0], shared[0] + len(shared[1])
+def _says_something(sentence: str) -> bool:
+    """Headings, questions and "the steps are:" claim nothing."""
+    return not sentence.startswith("#") and not sentence.endswith((":", "?")) and bool(analyse(sentence))
 
 
 def _citation(passage: Passage, start: int, end: int) -> Citation:

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rag.api.problems import problem_body
+from rag.api.problems import problem_body, problem_response
 from rag.errors import DeadlineExceeded
 from rag.telemetry import Metrics, request_id
 
@@ -66,7 +65,7 @@ class BodyLimit:
         """Serve one request."""
         declared = Headers(scope=scope).get("content-length", "0") if scope["type"] == "http" else "0"
         if declared.isdigit() and int(declared) > self._max_bytes:
-            await self._refuse(receive, send)
+            await self._refuse(scope, receive, send)
             return
         received = 0
         started = False
@@ -88,12 +87,12 @@ class BodyLimit:
             await self._app(scope, measured, watched)
         except _TooLong:
             if not started:
-                await self._refuse(receive, send)
+                await self._refuse(scope, receive, send)
 
-    async def _refuse(self, receive: Receive, send: Send) -> None:
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         detail = f"the body is larger than {self._max_bytes} bytes (RAG_MAX_BODY_BYTES)"
         body = problem_body(413, code="too_large", detail=detail)
-        response = JSONResponse(body, 413, {"Connection": "close"}, "application/problem+json")
+        response = problem_response(scope["path"], body, 413, {"Connection": "close"})
         await send({"type": "http.response.start", "status": 413, "headers": response.raw_headers})
         await send({"type": "http.response.body", "body": response.body, "more_body": True})
         # the answer is whole; ended now, a connection on which the caller still sends is reset and the answer lost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from fastapi import FastAPI, Request
@@ -50,6 +51,19 @@ RETRY_AFTER_S = "2"  # a database that restarts is back by then
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
+OPENAI_PATHS = ("/v1/chat/completions", "/v1/models")
+_OF_THE_CALLER = range(400, 500)
+_OPENAI_TYPES = {
+    "unauthenticated": "authentication_error",
+    "forbidden": "permission_error",
+    "busy": "rate_limit_error",
+    "upstream_rate_limited": "rate_limit_error",
+    "budget_exceeded": "insufficient_quota",
+    "balance_empty": "insufficient_quota",
+}
+_NAMED = re.compile(r"(?:body\.)?([a-z_]+)(?:\.[\w.\-]+)?: ")
+
+
 def status_of(error: errors.RagError) -> int:
     """The HTTP status of an error: its class's, or that of the nearest class above."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
@@ -72,34 +86,51 @@ def problem_of(error: errors.RagError) -> dict[str, object]:
     return body
 
 
+def openai_error(problem: Mapping[str, object]) -> dict[str, object]:
+    """A problem in the shape that OpenAI's clients read. Our sentences begin with the field that is wrong, if any."""
+    status, detail = problem["status"], str(problem["detail"])
+    named = _NAMED.match(detail) if status in _OF_THE_CALLER else None
+    about = {name: value for name, value in problem.items() if name in {"request_id", "tried", "retry_after_s"}}
+    kind = _OPENAI_TYPES.get(str(problem["code"])) or ("server_error" if status not in _OF_THE_CALLER else None)
+    error = {"message": detail, "type": kind or "invalid_request_error", "code": problem["code"]}
+    return {"error": {**error, "param": named[1] if named else None, **about}}
+
+
+def problem_response(path: str, body: Mapping[str, object], status: int, headers: Mapping[str, str]) -> JSONResponse:
+    """The problem as callers of *path* read it."""
+    if path.startswith(OPENAI_PATHS):
+        return JSONResponse(openai_error(body), status, headers)
+    return JSONResponse(body, status, headers, "application/problem+json")
+
+
 def add_handlers(app: FastAPI) -> None:
     """Turn every exception of the routes into a problem."""
 
     @app.exception_handler(errors.RagError)
-    async def rag_error(_: Request, exc: errors.RagError) -> JSONResponse:
+    async def rag_error(request: Request, exc: errors.RagError) -> JSONResponse:
         status = status_of(exc)
         if status >= 500:  # noqa: PLR2004 - server faults
             log.error("request failed", code=exc.code, detail=exc.detail, cause=repr(exc.__cause__))
-        return _response(problem_of(exc), status)
+        return _response(request, problem_of(exc), status)
 
     @app.exception_handler(RequestValidationError)
-    async def not_valid(_: Request, exc: RequestValidationError) -> JSONResponse:
-        return _response(problem_body(422, code="invalid_request", detail=_faults(exc)), 422)
+    async def not_valid(request: Request, exc: RequestValidationError) -> JSONResponse:
+        return _response(request, problem_body(422, code="invalid_request", detail=_faults(exc)), 422)
 
     @app.exception_handler(HTTPException)
-    async def http_error(_: Request, exc: HTTPException) -> JSONResponse:
+    async def http_error(request: Request, exc: HTTPException) -> JSONResponse:
         code = _HTTP_CODES.get(exc.status_code, "bad_request")
-        response = _response(problem_body(exc.status_code, code=code, detail=exc.detail), exc.status_code)
+        response = _response(request, problem_body(exc.status_code, code=code, detail=exc.detail), exc.status_code)
         response.headers.update(exc.headers or {})
         return response
 
     @app.exception_handler(Exception)
-    async def unforeseen(_: Request, exc: Exception) -> JSONResponse:
+    async def unforeseen(request: Request, exc: Exception) -> JSONResponse:
         log.error("unforeseen", exc_info=exc)
-        return _response(problem_body(500, code="internal", detail="the service failed; see its log"), 500)
+        return _response(request, problem_body(500, code="internal", detail="the service failed; see its log"), 500)
 
 
-def _response(body: dict[str, object], status: int) -> JSONResponse:
+def _response(request: Request, body: dict[str, object], status: int) -> JSONResponse:
     headers = {"X-Request-ID": request_id.get()}
     if status == 401:  # noqa: PLR2004 - the status that asks for it
         headers["WWW-Authenticate"] = "Bearer"
@@ -107,7 +138,7 @@ def _response(body: dict[str, object], status: int) -> JSONResponse:
         headers["Retry-After"] = str(body["retry_after_s"])
     elif status == 503:  # noqa: PLR2004 - the status that passes
         headers["Retry-After"] = RETRY_AFTER_S
-    return JSONResponse(body, status, headers=headers, media_type="application/problem+json")
+    return problem_response(request.url.path, body, status, headers)
 
 
 def _faults(exc: RequestValidationError) -> str:

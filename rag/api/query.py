@@ -36,7 +36,7 @@ async def post_query(body: QueryBody, who: Reader, services: ServicesDep) -> Que
         answer = await services.answerer.answer(
             who, question, max_tokens=body.max_tokens, deadline=Deadline.after(timeout_s)
         )
-    _count(services, answer)
+    count_answer(services, answer)
     return query_result(answer, request_id.get())
 
 
@@ -69,7 +69,7 @@ async def _events(
 
 def _event(item: Sequence[Passage] | str | Answer, services: Services) -> ServerSentEvent:
     if isinstance(item, Answer):
-        _count(services, item)
+        count_answer(services, item)
         return ServerSentEvent(query_result(item, request_id.get()).model_dump_json(), event="done")
     if isinstance(item, str):
         return ServerSentEvent(json.dumps({"text": item}), event="delta")
@@ -77,6 +77,7 @@ def _event(item: Sequence[Passage] | str | Answer, services: Services) -> Server
     return ServerSentEvent(json.dumps({"sources": listed, "request_id": request_id.get()}), event="sources")
 
 
-def _count(services: Services, answer: Answer) -> None:
+def count_answer(services: Services, answer: Answer) -> None:
+    """Count it in the metrics, whichever route gave it."""
     services.metrics.answers.labels(answer.status).inc()
     services.metrics.observe_stages(answer.retrieval.timings_ms)

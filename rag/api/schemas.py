@@ -16,6 +16,7 @@ from rag.storable import storable
 from rag.values import Hit, IndexChoice, Passage, Principal, Question, Ranked, Retrieval, Scope
 
 MAX_TOP_K = 100  # every candidate that both legs can bring
+ANSWER_TOKENS, MAX_TOKENS = 512, 8192
 
 
 class Strict(BaseModel):
@@ -35,21 +36,21 @@ class SearchBody(Strict):
     rerank: Annotated[bool, Field(strict=True)] = True
     explain: Annotated[bool, Field(strict=True)] = False
 
-    def question(self, who: Principal, settings: Settings) -> Question:
-        """The question that *who* asks.
+    def question(self, who: Principal, settings: Settings, *, field: str = "query") -> Question:
+        """The question that *who* asks, in the body's *field*.
 
         Raises InvalidInput or TooLarge for text that cannot be searched.
         """
         as_of = parse_moment(self.as_of, "as_of") if self.as_of is not None else datetime.now(UTC)
         scope = Scope(who.groups, as_of, parse_filter(self.filters), self.index)
-        return Question(searchable(self.query, settings.max_query_chars), scope, self.top_k, self.rerank)
+        return Question(searchable(self.query, settings.max_query_chars, field=field), scope, self.top_k, self.rerank)
 
 
 class QueryBody(SearchBody):
     """A question to be answered."""
 
     stream: Annotated[bool, Field(strict=True)] = False
-    max_tokens: Annotated[int, Field(ge=1, le=8192, strict=True)] = 512
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)] = ANSWER_TOKENS
 
 
 class RankBody(BaseModel):
@@ -101,7 +102,10 @@ class SearchResult(BaseModel):
 
 
 class CitationBody(BaseModel):
-    """Where a claim stands; `quote` is text[start:end] of the document's version."""
+    """Where a claim stands; `quote` is text[start:end] of the document's version.
+
+    `supported` is false when what rests on it is not in the source.
+    """
 
     n: int
     chunk_id: str
@@ -111,6 +115,15 @@ class CitationBody(BaseModel):
     start: int
     end: int
     quote: str
+    supported: bool
+
+
+class UnsupportedBody(BaseModel):
+    """A sentence, answer[start:end], that cites nothing or nothing that supports it."""
+
+    start: int
+    end: int
+    reason: Literal["uncited", "unsupported"]
 
 
 class UsageBody(BaseModel):
@@ -126,12 +139,14 @@ class QueryResult(BaseModel):
     status: Literal["answered", "no_evidence", "degraded"]
     answer: str
     citations: list[CitationBody]
+    unsupported: list[UnsupportedBody]
     provider: str
     model: str
     usage: UsageBody
     cache: Literal["miss", "hit", "off"]
     timings_ms: dict[str, float]
     index_version: int
+    prompt_version: str
     request_id: str
 
 
@@ -148,17 +163,17 @@ class SourceBody(BaseModel):
     end: int
 
 
-def searchable(text: str, max_chars: int) -> str:
-    """The question's text.
+def searchable(text: str, max_chars: int, *, field: str) -> str:
+    """The question's text, which came in *field*.
 
     Raises InvalidInput for one without content or with characters that no text has, TooLarge for one over the limit.
     """
     if len(text) > max_chars:
-        raise TooLarge(f"query: {len(text)} characters, the limit is {max_chars} (RAG_MAX_QUERY_CHARS)")
+        raise TooLarge(f"{field}: {len(text)} characters, the limit is {max_chars} (RAG_MAX_QUERY_CHARS)")
     if not text.strip():
-        raise InvalidInput("query: it is empty; ask something")
+        raise InvalidInput(f"{field}: it is empty; ask something")
     if not storable(text):
-        raise InvalidInput("query: it has a NUL or a lone surrogate, which no text has")
+        raise InvalidInput(f"{field}: it has a NUL or a lone surrogate, which no text has")
     return text
 
 
@@ -180,27 +195,40 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
     return QueryResult(
         status=answer.status,
         answer=answer.text,
-        citations=[
-            CitationBody(
-                n=c.n,
-                chunk_id=str(c.chunk_id),
-                document_id=str(c.document_id),
-                external_id=c.external_id,
-                version=c.version,
-                start=c.start,
-                end=c.end,
-                quote=c.quote,
-            )
-            for c in answer.citations
-        ],
+        citations=citations(answer),
+        unsupported=unsupported(answer),
         provider=answer.provider,
         model=answer.model,
         usage=UsageBody(input_tokens=answer.usage.input, output_tokens=answer.usage.output),
         cache=answer.cache,
         timings_ms={**stages, **answer.timings_ms},
         index_version=answer.retrieval.index_version,
+        prompt_version=answer.prompt_version,
         request_id=request_id,
     )
+
+
+def citations(answer: Answer) -> list[CitationBody]:
+    """Where the answer's claims stand."""
+    return [
+        CitationBody(
+            n=c.n,
+            chunk_id=str(c.chunk_id),
+            document_id=str(c.document_id),
+            external_id=c.external_id,
+            version=c.version,
+            start=c.start,
+            end=c.end,
+            quote=c.quote,
+            supported=c.supported,
+        )
+        for c in answer.citations
+    ]
+
+
+def unsupported(answer: Answer) -> list[UnsupportedBody]:
+    """The answer's sentences to doubt."""
+    return [UnsupportedBody(start=u.start, end=u.end, reason=u.reason) for u in answer.unsupported]
 
 
 def sources(passages: Sequence[Passage]) -> list[SourceBody]:

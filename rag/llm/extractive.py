@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rag.analysis import identifiers
 from rag.calls import Attempt, Call, ChatRequest, Reply, Usage
+from rag.marks import literal
 from rag.protocols import Reranker
 from rag.sentences import sentences
 from rag.values import Deadline, Passage
@@ -76,7 +77,7 @@ class ExtractiveModel:
             )
         )
         return Reply(
-            text=" ".join(f"{e.text} [{e.n}]" for e in chosen),
+            text=" ".join(f"{literal(e.text)} [{e.n}]" for e in chosen),
             provider=self.provider,
             model=self._reranker.name,
             usage=FREE,

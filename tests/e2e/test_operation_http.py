@@ -22,9 +22,9 @@ ANSWER = ("A refund ", "takes five ", "days. ", "[1]")
 QUESTION = "refund takes five days"
 
 
-async def with_a_document(fake: FakeService) -> Caller:
+async def with_a_document(fake: FakeService, text: str = "A refund takes five days.") -> Caller:
     caller = await fake.caller()
-    source = Source("refunds.md", b"# Refunds\n\nA refund takes five days.\n")
+    source = Source("refunds.md", f"# Refunds\n\n{text}\n".encode())
     [result] = await Pipeline(fake.database, embedders(), parse_directly).ingest(tenant_id("fake"), [source])
     assert result.state == "done"
     return caller
@@ -206,13 +206,17 @@ async def test_unsupported_marks_are_taken_out_of_an_answer(fake_service: OpenFa
     assert answer["usage"] == {"input_tokens": 7, "output_tokens": 1}
 
 
-async def test_a_model_that_finds_no_answer_gives_no_evidence(fake_service: OpenFake) -> None:
-    async with fake_service(FakeChat("")) as fake:
+@pytest.mark.parametrize("pieces", [[""], ["[7]"], ["The sources do ", "not answer this ", "question."]])
+async def test_a_model_that_finds_no_answer_gives_no_evidence(fake_service: OpenFake, pieces: list[str]) -> None:
+    async with fake_service(FakeChat(*pieces)) as fake:
         caller = await with_a_document(fake)
 
         answer = await caller.query(QUESTION)
+        streamed = await events(caller, QUESTION)
 
-    assert (answer["status"], answer["model"]) == ("no_evidence", "fake-chat")
+    assert (answer["status"], answer["model"], answer["answer"]) == ("no_evidence", "fake-chat", "")
+    assert answer["usage"]["input_tokens"] == 7  # what was read is paid for
+    assert [name for name, _ in streamed] == ["sources", "done"]
 
 
 def _let_nobody_in(url: str, *, closed: bool) -> None:

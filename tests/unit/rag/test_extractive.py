@@ -75,6 +75,12 @@ async def test_the_token_limit_leaves_out_later_sentences_but_never_the_first(
     assert cut == f"{DAYS} [1]"
 
 
+async def test_brackets_of_a_source_do_not_read_as_marks_of_the_answer(passage: Make, table_reranker: Reranker) -> None:
+    quoted = "See [3] and rows[1]."
+
+    assert await answer(table_reranker({quoted: 5.0}), passage(1, quoted)) == "See [ 3 ] and rows[ 1 ]. [1]"
+
+
 async def test_without_sentences_or_without_time_the_reply_is_empty(passage: Make, table_reranker: Reranker) -> None:
     assert await answer(table_reranker({})) == ""
     assert await answer(table_reranker({}), passage(1, "Too short.")) == ""

@@ -119,3 +119,12 @@ def test_passwords_are_masked_wherever_settings_are_shown() -> None:
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings().port = 1  # type: ignore[misc]
+
+
+def test_what_is_hidden_from_chat_models_is_a_list_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_REDACT", "email, iban")
+    assert load_settings().redact == {"email", "iban"}
+
+    monkeypatch.setenv("RAG_REDACT", "email,names")
+    with pytest.raises(SetupError, match="RAG_REDACT"):
+        load_settings()
