@@ -97,6 +97,16 @@ class Settings(BaseSettings):
     chat_chains: dict[Task, tuple[str, ...]] = Field(
         default={"answer": (EXTRACTIVE,)}, description="the targets to try for each task, in order, a JSON object"
     )
+    answer_concurrency: Annotated[int, Field(ge=1)] = Field(
+        default=64, description="answers that a process makes at once"
+    )
+    answer_queue: Annotated[int, Field(ge=0)] = Field(
+        default=128, description="answers that wait for their turn; then 429"
+    )
+    answer_tenant_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.5, description="the most of both that one tenant may have"
+    )
+    answer_wait_s: Annotated[float, Field(gt=0)] = Field(default=10.0, description="the longest such wait, then 429")
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"
     )

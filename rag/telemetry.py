@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 T = TypeVar("T")
 
@@ -47,6 +47,7 @@ class Metrics:
         self.seconds = Histogram("rag_request_seconds", "Time to the last byte", ["route"], registry=registry)
         self.stages = Histogram("rag_stage_seconds", "Time by retrieval stage", ["stage"], registry=registry)
         self.answers = Counter("rag_answers_total", "Answers by status", ["status"], registry=registry)
+        self.answering = Gauge("rag_answering", "Answers that have a slot, or wait", ["state"], registry=registry)
         self.jobs = Counter("rag_jobs_total", "Ended ingestion jobs", ["state"], registry=registry)
 
     def observe_stages(self, timings_ms: dict[str, float]) -> None:

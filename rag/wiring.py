@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rag.answering.admission import AdmittedChat
 from rag.answering.answerer import Answerer, Answering
+from rag.answering.gate import Gate, Limits
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.extractive import ExtractiveModel
 from rag.protocols import Embedder
@@ -56,7 +58,21 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             database,
             retriever=retriever,
             reranker=reranker,
-            chat=ExtractiveModel(reranker),
+            chat=AdmittedChat(ExtractiveModel(reranker), _gate(settings, metrics)),
             answering=Answering(settings.answer_min_support, settings.section_chars),
         )
         yield Services(settings, database, embedders, retriever, answerer, metrics)
+
+
+def _gate(settings: Settings, metrics: Metrics) -> Gate:
+    """The gate of this process, which `/metrics` shows."""
+    limits = Limits(
+        slots=settings.answer_concurrency,
+        queue=settings.answer_queue,
+        tenant_share=settings.answer_tenant_share,
+        wait_s=settings.answer_wait_s,
+    )
+    gate = Gate(limits)
+    metrics.answering.labels("running").set_function(lambda: gate.running)
+    metrics.answering.labels("waiting").set_function(lambda: gate.waiting)
+    return gate
