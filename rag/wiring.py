@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rag.answering.admission import AdmittedChat
 from rag.answering.answerer import Answerer, Answering
+from rag.answering.cache import AnswerCache, caching_of
 from rag.answering.gate import Gate, Limits
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.extractive import ExtractiveModel
@@ -19,6 +20,8 @@ from rag.settings import Settings
 from rag.store.engine import Database
 from rag.store.opening import open_store
 from rag.telemetry import Metrics
+
+PROMPT_VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             reranker=reranker,
             chat=AdmittedChat(ExtractiveModel(reranker), _gate(settings, metrics)),
             answering=Answering(settings.answer_min_support, settings.section_chars),
+            cache=open_cache(settings, database, embedders),
         )
         yield Services(settings, database, embedders, retriever, answerer, metrics)
 
@@ -76,3 +80,9 @@ def _gate(settings: Settings, metrics: Metrics) -> Gate:
     metrics.answering.labels("running").set_function(lambda: gate.running)
     metrics.answering.labels("waiting").set_function(lambda: gate.waiting)
     return gate
+
+
+def open_cache(settings: Settings, database: Database, embedders: Mapping[str, Embedder]) -> AnswerCache | None:
+    """The cache of answers, if there is one."""
+    caching = caching_of(settings, PROMPT_VERSION)
+    return AnswerCache(database, next(iter(embedders.values())), caching) if caching else None

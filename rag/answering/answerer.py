@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from rag.answering.abstention import support
+from rag.answering.cache import AnswerCache, CachedChat
 from rag.answering.citations import cite
 from rag.calls import Answer, Call, ChatRequest, Reply, Usage
 from rag.llm.extractive import find_evidence
@@ -39,14 +40,22 @@ class Answerer:
     """Answers from retrieved passages only."""
 
     def __init__(
-        self, database: Database, *, retriever: Retriever, reranker: Reranker, chat: ChatModel, answering: Answering
+        self,
+        database: Database,
+        *,
+        retriever: Retriever,
+        reranker: Reranker,
+        chat: ChatModel,
+        answering: Answering,
+        cache: AnswerCache | None = None,
     ) -> None:
-        """Retrieve, judge the evidence, and ask *chat*."""
+        """Retrieve, judge the evidence, and ask *chat* for what is not in *cache*."""
         self._database = database
         self._retriever = retriever
         self._reranker = reranker
         self._chat = chat
         self._answering = answering
+        self._cache = cache
 
     async def answer(self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline) -> Answer:
         """The cited answer, or `no_evidence`."""
@@ -54,10 +63,14 @@ class Answerer:
         sources = await self._sources(who, question, clock=clock, deadline=deadline)
         if not sources.passages:
             return _no_evidence(sources.retrieval, clock)
+        chat, request = self._model(who, question, sources), _request(question, sources.passages, max_tokens)
+        call = Call(who.tenant_id, deadline)
         with clock.running("model"):
-            call = Call(who.tenant_id, deadline)
-            reply = await self._chat.complete(_request(question, sources.passages, max_tokens), call)
-        return _answer(reply, sources, clock)
+            reply = await chat.complete(request, call)
+        answer = _answer(reply, sources, clock)
+        if isinstance(chat, CachedChat) and answer.status == "answered":
+            await chat.keep(request, call, reply)
+        return answer
 
     async def stream(
         self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline
@@ -69,15 +82,23 @@ class Answerer:
         if not sources.passages:
             yield _no_evidence(sources.retrieval, clock)
             return
+        chat, request = self._model(who, question, sources), _request(question, sources.passages, max_tokens)
+        call = Call(who.tenant_id, deadline)
         with clock.running("model"):
-            call = Call(who.tenant_id, deadline)
-            async with aclosing(self._chat.stream(_request(question, sources.passages, max_tokens), call)) as pieces:
+            async with aclosing(chat.stream(request, call)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Reply):
                         reply = piece
                     else:
                         yield piece
-        yield _answer(reply, sources, clock)
+        answer = _answer(reply, sources, clock)
+        if isinstance(chat, CachedChat) and answer.status == "answered":
+            await chat.keep(request, call, reply)
+        yield answer
+
+    def _model(self, who: Principal, question: Question, sources: Sources) -> ChatModel:
+        """The model, behind the answers kept for this question."""
+        return self._cache.around(self._chat, who, question, sources.retrieval) if self._cache else self._chat
 
     async def _sources(self, who: Principal, question: Question, *, clock: Stopwatch, deadline: Deadline) -> Sources:
         retrieval = await clock.timed("retrieval", self._retriever.retrieve(who.tenant_id, question))
@@ -113,6 +134,7 @@ def _answer(reply: Reply, sources: Sources, clock: Stopwatch) -> Answer:
         retrieval=sources.retrieval,
         timings_ms=clock.total(),
         finish=reply.finish,
+        cache=reply.cache,
     )
 
 

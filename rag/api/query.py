@@ -79,4 +79,5 @@ def _event(item: Sequence[Passage] | str | Answer, services: Services) -> Server
 
 def _count(services: Services, answer: Answer) -> None:
     services.metrics.answers.labels(answer.status).inc()
+    services.metrics.cached.labels(answer.cache).inc()
     services.metrics.observe_stages(answer.retrieval.timings_ms)

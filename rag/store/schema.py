@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from rag.values import DIMS
 
-REVISION = "0002"  # the newest migration; a test holds it to Alembic's head
+REVISION = "0003"  # the newest migration; a test holds it to Alembic's head
 PARTITIONS = 8  # of chunks, embeddings and neighbours, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
@@ -253,4 +253,33 @@ job_queue = Table(
     PrimaryKeyConstraint("tenant_id", "job_id"),
     ForeignKeyConstraint(["tenant_id", "job_id"], ["jobs.tenant_id", "jobs.job_id"], ondelete="CASCADE"),
     Index("ix_job_queue_run_at", "run_at"),
+)
+
+# the answer cache; what an answer was made from is bound to it, so that it goes with any of its documents
+answer_cache = Table(
+    "answer_cache",
+    metadata,
+    _tenant(),
+    Column("key", LargeBinary, nullable=False, comment="sha256 of all the answer was made from"),
+    Column("kin", LargeBinary, nullable=False, comment="the same but for the question and its sources"),
+    Column("question", Text, comment="null unless similar questions are looked for"),
+    Column("embedding", HALFVEC(DIMS), comment="of the question"),
+    Column("body", Text, nullable=False, comment="the answer, JSON"),
+    Column("size_bytes", Integer, nullable=False),
+    _moment("created_at", required=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "key"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+    Index(None, "tenant_id", "kin"),
+)
+
+answer_sources = Table(
+    "answer_sources",
+    metadata,
+    _tenant(),
+    Column("document_id", Uuid, nullable=False),
+    Column("key", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "document_id", "key"),
+    ForeignKeyConstraint(["tenant_id", "key"], ["answer_cache.tenant_id", "answer_cache.key"], ondelete="CASCADE"),
+    Index(None, "tenant_id", "key"),
 )
