@@ -189,8 +189,11 @@ def _search(question: Question) -> list[object]:
 
 
 def _making(request: ChatRequest) -> list[object]:
-    """What else of the request the model reads: limits, and the turns of the conversation before the question."""
-    turns = [[message.role, message.text] for message in request.messages[:-1] if message.role != "system"]
+    """What else of the request the model reads: limits, rules, and the turns of the conversation before the question.
+
+    The last message is made of question and sources, and is left out: it differs with the white space of a question.
+    """
+    turns = [[message.role, message.text] for message in request.messages[:-1]]
     return [request.task, request.max_tokens, request.temperature, sorted(request.needs), sorted(request.tags), turns]
 
 

@@ -74,6 +74,7 @@ CHANGES: dict[str, Any] = {
     "conversation": lambda case: case.but(
         messages=(case.request.messages[0], Message("user", "And days?"), case.request.messages[2])
     ),
+    "rules": lambda case: case.but(messages=(Message("system", "Be long."), *case.request.messages[1:])),
     "no conversation": lambda case: case.but(messages=case.request.messages[::2]),
     "prompt or settings": lambda case: case.but(made_with="otherwise"),
     "model": lambda case: case.but(models={"one": "one-larger"}),

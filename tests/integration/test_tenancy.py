@@ -7,6 +7,7 @@ import pytest
 from psycopg import sql
 
 from rag.errors import Conflict, NotFound, StoreError
+from rag.store.answers import AnswerToKeep, keep_answer
 from rag.store.engine import Connection, Database, open_database
 from rag.store.jobs import Upload, enqueue
 from rag.store.neighbours import graph_if_large
@@ -14,7 +15,7 @@ from rag.store.schema import metadata
 from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
 from rag.values import TenantId, tenant_id
 from tests.conftest import MakeTenant
-from tests.integration.corpus import prepared, store
+from tests.integration.corpus import passage_of, prepared, store
 
 Statement = sql.SQL | sql.Composed
 
@@ -38,10 +39,13 @@ async def single(database_url: str) -> AsyncIterator[Database]:
 
 
 async def fill(database: Database, tenant: TenantId) -> None:
-    await store(database, tenant, [prepared("handbook.md", "Refunds take five days.", "Parcels go by train.")])
+    handbook = prepared("handbook.md", "Refunds take five days.", "Parcels go by train.")
+    await store(database, tenant, [handbook])
     await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset())
     async with database.tenant(tenant) as tx:
         await enqueue(tx, Upload("other.md", "text/markdown", {}, b"# Other"))
+        answer = AnswerToKeep(b"key", b"kin", "{}", (passage_of(tenant, handbook),))
+        assert await keep_answer(tx, answer, ttl_s=60, most_bytes=10**6)
     await graph_if_large(database, tenant, above=0)
 
 
