@@ -23,17 +23,21 @@ class AdmittedChat:
 
         Raises Busy or DeadlineExceeded when there is no slot.
         """
-        async with self._gate.slot(call.tenant_id, call.deadline, batch=request.batch):
+        place = self._gate.enter(call.tenant_id, batch=request.batch)
+        async with self._gate.turn(place, call.deadline):
             return await self._chat.complete(request, call)
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Pieces, then the reply; the slot is held until the last of them, or until the stream is closed.
+        """An empty piece once there is room, then pieces, then the reply.
 
-        Raises Busy or DeadlineExceeded when there is no slot.
+        A slot is held until the last of them, or until the stream is closed. Raises Busy, before the empty piece when
+        there is no room to wait, or DeadlineExceeded.
         """
-        async with (
-            self._gate.slot(call.tenant_id, call.deadline, batch=request.batch),
-            aclosing(self._chat.stream(request, call)) as pieces,
-        ):
-            async for piece in pieces:
-                yield piece
+        place = self._gate.enter(call.tenant_id, batch=request.batch)
+        try:
+            yield ""
+            async with self._gate.turn(place, call.deadline), aclosing(self._chat.stream(request, call)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:
+            self._gate.leave(place)

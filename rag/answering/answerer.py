@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from rag.answering.abstention import support
+from rag.answering.admission import AdmittedChat
 from rag.answering.cache import AnswerCache, CachedChat
 from rag.answering.citations import cite
 from rag.calls import Answer, Call, ChatRequest, Reply, Usage
@@ -78,18 +79,21 @@ class Answerer:
         """The passages first, then pieces of text, then the whole answer. No connection is held meanwhile."""
         clock = Stopwatch()
         sources = await self._sources(who, question, clock=clock, deadline=deadline)
-        yield sources.passages
         if not sources.passages:
+            yield ()
             yield _no_evidence(sources.retrieval, clock)
             return
         chat, request = self._model(who, question, sources), _request(question, sources.passages, max_tokens)
         call = Call(who.tenant_id, deadline)
         with clock.running("model"):
             async with aclosing(chat.stream(request, call)) as pieces:
-                async for piece in pieces:
+                # who finds no room hears of it before anything is sent
+                first = await anext(pieces) if isinstance(self._chat, AdmittedChat) else ""
+                yield sources.passages
+                async for piece in _from(first, pieces):
                     if isinstance(piece, Reply):
                         reply = piece
-                    else:
+                    elif piece:
                         yield piece
         answer = _answer(reply, sources, clock)
         if isinstance(chat, CachedChat) and answer.status == "answered":
@@ -149,3 +153,9 @@ def _no_evidence(retrieval: Retrieval, clock: Stopwatch) -> Answer:
         retrieval=retrieval,
         timings_ms=clock.total(),
     )
+
+
+async def _from(first: str | Reply, rest: AsyncIterator[str | Reply]) -> AsyncIterator[str | Reply]:
+    yield first
+    async for item in rest:
+        yield item

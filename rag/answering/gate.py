@@ -75,14 +75,13 @@ class Gate:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def slot(self, tenant_id: TenantId, deadline: Deadline, *, batch: bool) -> AsyncIterator[None]:
-        """A slot for the block, once it is free.
+    async def turn(self, place: Place, deadline: Deadline) -> AsyncIterator[None]:
+        """The place's slot for the block, once it is free; then the place is left.
 
-        Raises Busy when there is no room to wait, or the wait was too long, DeadlineExceeded when the time is over.
+        Raises Busy when it was turned away or waited too long, DeadlineExceeded when the time is over.
         """
-        place = self.enter(tenant_id, batch=batch)
         try:
-            await self._turn(place, deadline)
+            await self._wait(place, deadline)
             began = self._clock()
             try:
                 yield
@@ -108,7 +107,7 @@ class Gate:
         return place
 
     def leave(self, place: Place) -> None:
-        """Free the place, in whichever state it is, for the next."""
+        """Free the place, in whichever state it is, for the next; once more changes nothing."""
         if place.running:
             place.running = False
             self._running[place.tenant_id] -= 1
@@ -120,7 +119,7 @@ class Gate:
         if not place.turn.cancel() and not place.turn.cancelled():
             place.turn.exception()  # who was turned away and cancelled at once never looks
 
-    async def _turn(self, place: Place, deadline: Deadline) -> None:
+    async def _wait(self, place: Place, deadline: Deadline) -> None:
         try:
             async with asyncio.timeout(min(self.limits.wait_s, deadline.remaining_s())):
                 await place.turn

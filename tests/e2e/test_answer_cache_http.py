@@ -94,10 +94,14 @@ async def test_beyond_the_slots_and_the_queue_the_answer_is_429_with_the_time_to
     async with fake_service(AdmittedChat(ScriptedChat(), gate), worker) as service:
         [asker] = await staffed(service, "t1", "hr")
         held = gate.enter(tenant_id("t1"), batch=False)
-        refused = await asker.send("POST", "/v1/query", json={"query": ASKED})
+        refused = [
+            await asker.send("POST", "/v1/query", json={"query": ASKED, **how}) for how in ({}, {"stream": True})
+        ]
         gate.leave(held)
         answered = await asker.query(ASKED)
+        streamed = await events(asker, ASKED)
 
-    assert (refused.status_code, refused.json()["code"]) == (429, "busy")
-    assert int(refused.headers["Retry-After"]) >= 1
-    assert answered["status"] == "answered"
+    assert [(response.status_code, response.json()["code"]) for response in refused] == [(429, "busy")] * 2
+    assert min(int(response.headers["Retry-After"]) for response in refused) >= 1
+    assert answered["status"] == streamed[-1][1]["status"] == "answered"
+    assert streamed[1] == ("delta", {"text": "It takes "})

@@ -113,7 +113,7 @@ async def test_a_free_slot_goes_to_interactive_calls_then_to_the_tenant_with_few
 async def test_who_finds_the_queue_full_is_told_when_to_come_back_by_the_latest_answers() -> None:
     door = gate(2, 1, ticks=iter([0.0, 8.0, 8.0, 20.0]))  # answers of 8 and of 12 seconds
     for _ in range(2):
-        async with door.slot(ONE, later(), batch=False):
+        async with door.turn(door.enter(ONE, batch=False), later()):
             pass
     for _ in range(3):
         door.enter(ONE, batch=False)
@@ -214,5 +214,5 @@ async def test_without_a_queue_a_call_beyond_the_slots_is_refused() -> None:
 
 
 async def _hold(door: Gate, deadline: Deadline | None = None) -> None:
-    async with door.slot(TWO, deadline or later(), batch=False):
+    async with door.turn(door.enter(TWO, batch=False), deadline or later()):
         await asyncio.sleep(60)
