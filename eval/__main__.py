@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from eval.baseline import compare, read_baseline
+from eval.bench.answer_cache import main as calibrate
 from eval.bench.program import main as bench
 from eval.errors import CannotRun
 from eval.gate import thresholds_beside, verdicts
@@ -28,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     if given[:1] == ["bench"]:
         return bench(given[1:])
+    if given[:1] == ["cache"]:
+        return calibrate(given[1:])
     arguments = _parser().parse_args(given)
     try:
         return asyncio.run(_judge_benchmark(arguments) if arguments.beir else _judge_suite(arguments))
@@ -103,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "rag eval",
         description="Judge a service by labelled questions.",
-        epilog="`rag eval bench --help`: speed and memory.",
+        epilog="`rag eval bench --help`: speed and memory; `rag eval cache --help`: similar questions.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--suite", type=Path, metavar="FILE", help="golden questions; thresholds are read from beside it")

@@ -12,6 +12,7 @@ Task = Literal["answer", "rewrite", "hyde", "judge"]
 Need = Literal["json"]
 Finish = Literal["stop", "length"]
 AnswerStatus = Literal["answered", "no_evidence", "degraded"]
+CacheState = Literal["miss", "hit", "off"]
 Outcome = Literal["answered", "partial", "failed", "cancelled"]
 
 
@@ -106,6 +107,7 @@ class Reply:
     finish: Finish = "stop"
     degraded: bool = False
     spans: tuple[tuple[int, int, int], ...] | None = None
+    cache: CacheState = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Answer:
     retrieval: Retrieval
     timings_ms: dict[str, float]
     finish: Finish = "stop"
-    cache: Literal["miss", "hit", "off"] = "off"
+    cache: CacheState = "off"
     unsupported: tuple[Unsupported, ...] = ()
     sources: tuple[Passage, ...] = ()
     prompt_version: str = ""

@@ -53,7 +53,10 @@ class ChatModel(Protocol):
         """The whole reply."""
 
     def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Pieces of text as they come, then the whole Reply as the last item; to close it is to cancel the call."""
+        """Pieces of text as they come, then the whole Reply as the last item; to close it is to cancel the call.
+
+        An empty first piece says that the call is let in: who is refused hears of it before.
+        """
 
 
 class Leg(Protocol):

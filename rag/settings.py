@@ -162,6 +162,30 @@ class Settings(BaseSettings):
     redact_region: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] | None = Field(
         default=None, description="the country whose phone numbers are known without a +"
     )
+    answer_concurrency: Annotated[int, Field(ge=1)] = Field(
+        default=64, description="answers that a process makes at once"
+    )
+    answer_queue: Annotated[int, Field(ge=0)] = Field(
+        default=128, description="answers that wait for their turn; then 429"
+    )
+    answer_tenant_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.5, description="the most of both that one tenant may have"
+    )
+    answer_cache: Literal["off", "exact", "semantic"] = Field(
+        default="exact",
+        description="whether generated answers are given again: no, for the same question, for similar ones",
+    )
+    answer_cache_bytes: Annotated[int, Field(ge=0)] = Field(
+        default=16 * 1024 * 1024, description="kept answers of one tenant; the oldest go first"
+    )
+    answer_cache_ttl_s: Annotated[float, Field(gt=0)] = Field(default=86_400.0, description="how long one is kept")
+    answer_cache_distance: Annotated[float, Field(ge=0, le=2)] = Field(
+        default=0.05, description="cosine distance up to which a question may be a similar one"
+    )
+    answer_cache_margin: Annotated[float, Field(ge=0, le=2)] = Field(
+        default=0.02, description="how much farther every question with another answer must be"
+    )
+    answer_wait_s: Annotated[float, Field(gt=0)] = Field(default=10.0, description="the longest such wait, then 429")
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"
     )

@@ -47,6 +47,8 @@ class Metrics:
         self.seconds = Histogram("rag_request_seconds", "Time to the last byte", ["route"], registry=registry)
         self.stages = Histogram("rag_stage_seconds", "Time by retrieval stage", ["stage"], registry=registry)
         self.answers = Counter("rag_answers_total", "Answers by status", ["status"], registry=registry)
+        self.cached = Counter("rag_answer_cache_total", "Answers by what the cache did", ["cache"], registry=registry)
+        self.answering = Gauge("rag_answering", "Answers that have a slot, or wait", ["state"], registry=registry)
         self.jobs = Counter("rag_jobs_total", "Ended ingestion jobs", ["state"], registry=registry)
         self.attempts = Counter(
             "rag_chat_attempts_total", "Requests to chat models by how they ended", ["target", "outcome"],

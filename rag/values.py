@@ -117,13 +117,15 @@ class Recipe:
 class Scope:
     """The rows a question may see: groups of the asker, the moment asked about, and the caller's filter.
 
-    `index` is the index that is asked: the current one, or the next one while `rag reindex` builds it.
+    `index` is the index that is asked: the current one, or the next one while `rag reindex` builds it. `dated` when the
+    caller named the moment; otherwise it is now.
     """
 
     groups: frozenset[str]
     as_of: datetime
     filter: Filter | None = None
     index: IndexChoice = "current"
+    dated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

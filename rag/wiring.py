@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rag.answering.admission import AdmittedChat
 from rag.answering.answerer import Answerer, Answering
+from rag.answering.cache import AnswerCache, caching_of
+from rag.answering.gate import Gate, Limits
 from rag.answering.metering import MeteredChat, paid_chains
 from rag.answering.prices import Prices
+from rag.answering.prompting import PROMPT_VERSION
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.lanes import Lanes
 from rag.llm.opening import open_chat
@@ -67,8 +71,9 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             database,
             retriever=retriever,
             reranker=reranker,
-            chat=metered,
+            chat=AdmittedChat(metered, _gate(settings, metrics)),
             answering=Answering(settings.answer_min_support, settings.section_chars, _window_tokens(settings)),
+            cache=open_cache(settings, database, embedders),
         )
         try:
             yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
@@ -88,3 +93,23 @@ def _window_tokens(settings: Settings) -> int | None:
     """What every model that may be asked for an answer can read, None when none is."""
     chain = settings.chat_chains.get("answer", ())
     return min((target.context_tokens for target in settings.chat_targets if target.name in chain), default=None)
+
+
+def _gate(settings: Settings, metrics: Metrics) -> Gate:
+    """The gate of this process, which `/metrics` shows."""
+    limits = Limits(
+        slots=settings.answer_concurrency,
+        queue=settings.answer_queue,
+        tenant_share=settings.answer_tenant_share,
+        wait_s=settings.answer_wait_s,
+    )
+    gate = Gate(limits)
+    metrics.answering.labels("running").set_function(lambda: gate.running)
+    metrics.answering.labels("waiting").set_function(lambda: gate.waiting)
+    return gate
+
+
+def open_cache(settings: Settings, database: Database, embedders: Mapping[str, Embedder]) -> AnswerCache | None:
+    """The cache of answers, if there is one."""
+    caching = caching_of(settings, PROMPT_VERSION)
+    return AnswerCache(database, next(iter(embedders.values())), caching) if caching else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from rag.answering.abstention import support
+from rag.answering.cache import AnswerCache, CachedChat
 from rag.answering.citations import cite
 from rag.answering.prompting import ALONE, PROMPT_VERSION, Talk, grounded
 from rag.answering.showing import Showing
@@ -45,14 +46,22 @@ class Answerer:
     """Answers from retrieved passages only."""
 
     def __init__(
-        self, database: Database, *, retriever: Retriever, reranker: Reranker, chat: ChatModel, answering: Answering
+        self,
+        database: Database,
+        *,
+        retriever: Retriever,
+        reranker: Reranker,
+        chat: ChatModel,
+        answering: Answering,
+        cache: AnswerCache | None = None,
     ) -> None:
-        """Retrieve, judge the evidence, and ask *chat*."""
+        """Retrieve, judge the evidence, and ask *chat* for what is not in *cache*."""
         self._database = database
         self._retriever = retriever
         self._reranker = reranker
         self._chat = chat
         self._answering = answering
+        self._cache = cache
 
     async def answer(
         self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline, talk: Talk = ALONE
@@ -62,10 +71,14 @@ class Answerer:
         sources = await self._sources(who, question, clock=clock, deadline=deadline)
         if not sources.passages:
             return _no_evidence(sources.retrieval, clock)
+        chat = self._model(who, question, sources)
         request = self._request(question, sources, max_tokens=max_tokens, talk=talk)
+        call = Call(who.tenant_id, deadline, talk.feature)
         with clock.running("model"):
-            reply = await self._chat.complete(request, Call(who.tenant_id, deadline, talk.feature))
-        return await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
+            reply = await chat.complete(request, call)
+        answer = await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
+        await _keep(chat, request, call, reply=reply, answer=answer)
+        return answer
 
     async def stream(
         self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline, talk: Talk = ALONE
@@ -77,20 +90,28 @@ class Answerer:
             yield ()
             yield _no_evidence(sources.retrieval, clock)
             return
+        chat = self._model(who, question, sources)
         request = self._request(question, sources, max_tokens=max_tokens, talk=talk)
-        yield request.passages
+        call = Call(who.tenant_id, deadline, talk.feature)
         showing = Showing(passage.n for passage in request.passages)
         with clock.running("model"):
-            call = Call(who.tenant_id, deadline, talk.feature)
-            async with aclosing(self._chat.stream(request, call)) as pieces:
-                async for piece in pieces:
+            async with aclosing(chat.stream(request, call)) as pieces:
+                first = await anext(pieces)  # who is refused hears of it before anything is sent
+                yield request.passages
+                async for piece in _from(first, pieces):
                     if isinstance(piece, Reply):
                         reply = piece
                     elif text := showing.feed(piece):
                         yield text
         if text := showing.rest():
             yield text
-        yield await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
+        answer = await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
+        await _keep(chat, request, call, reply=reply, answer=answer)
+        yield answer
+
+    def _model(self, who: Principal, question: Question, sources: Sources) -> ChatModel:
+        """The model, behind the answers kept for this question."""
+        return self._cache.around(self._chat, who, question, sources.retrieval) if self._cache else self._chat
 
     async def _sources(self, who: Principal, question: Question, *, clock: Stopwatch, deadline: Deadline) -> Sources:
         retrieval = await clock.timed("retrieval", self._retriever.retrieve(who.tenant_id, question))
@@ -128,8 +149,14 @@ class Answerer:
             retrieval=retrieval,
             timings_ms=clock.total(),
             finish=reply.finish,
+            cache=reply.cache,
         )
         return answer if cited.text.strip() else replace(answer, status="no_evidence", text="", citations=())
+
+
+async def _keep(chat: ChatModel, request: ChatRequest, call: Call, *, reply: Reply, answer: Answer) -> None:
+    if isinstance(chat, CachedChat) and answer.status == "answered":
+        await chat.keep(request, call, reply)
 
 
 def _no_evidence(retrieval: Retrieval, clock: Stopwatch) -> Answer:
@@ -143,3 +170,9 @@ def _no_evidence(retrieval: Retrieval, clock: Stopwatch) -> Answer:
         retrieval=retrieval,
         timings_ms=clock.total(),
     )
+
+
+async def _from(first: str | Reply, rest: AsyncIterator[str | Reply]) -> AsyncIterator[str | Reply]:
+    yield first
+    async for item in rest:
+        yield item

@@ -84,8 +84,12 @@ class MeteredChat:
             return await self._chat.complete(request, call)
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """The reply in pieces, then whole; no connection is held meanwhile."""
+        """An empty piece once the call is reserved, then the reply in pieces, then whole.
+
+        No connection is held meanwhile.
+        """
         async with self._metered(request, call), aclosing(self._chat.stream(request, call)) as pieces:
+            yield ""
             async for piece in pieces:
                 yield piece
 

@@ -80,4 +80,5 @@ def _event(item: Sequence[Passage] | str | Answer, services: Services) -> Server
 def count_answer(services: Services, answer: Answer) -> None:
     """Count it in the metrics, whichever route gave it."""
     services.metrics.answers.labels(answer.status).inc()
+    services.metrics.cached.labels(answer.cache).inc()
     services.metrics.observe_stages(answer.retrieval.timings_ms)

@@ -42,7 +42,7 @@ class SearchBody(Strict):
         Raises InvalidInput or TooLarge for text that cannot be searched.
         """
         as_of = parse_moment(self.as_of, "as_of") if self.as_of is not None else datetime.now(UTC)
-        scope = Scope(who.groups, as_of, parse_filter(self.filters), self.index)
+        scope = Scope(who.groups, as_of, parse_filter(self.filters), self.index, self.as_of is not None)
         return Question(searchable(self.query, settings.max_query_chars, field=field), scope, self.top_k, self.rerank)
 
 

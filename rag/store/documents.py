@@ -9,6 +9,7 @@ from datetime import datetime
 from psycopg.rows import TupleRow
 
 from rag.errors import NotFound
+from rag.store.answers import forget_answers
 from rag.store.engine import TenantTx
 from rag.store.indexes import lock
 from rag.store.jobs import drop_jobs
@@ -70,10 +71,11 @@ async def delete_document(tx: TenantTx, external_id: str) -> None:
     # before the tenant: writers lock in this order
     cancelled = await drop_jobs(tx, [document])
     await lock(tx)
-    versions = [row[0] for row in await tx.fetch("versions_of", external_id=external_id)]
+    versions = [DocumentId(row[0]) for row in await tx.fetch("versions_of", external_id=external_id)]
     await tx.run("delete_chunks", document_ids=versions)
     if not await tx.run("delete_documents", external_id=external_id) and not cancelled:
         raise NotFound(f"there is no document {external_id!r}")
+    await forget_answers(tx, versions)
     await tx.run("give_ordinals", added=0)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rag.store.answers import forget_answers
 from rag.store.engine import TenantTx
 from rag.store.indexes import lock
-from rag.values import document_id
+from rag.values import DocumentId, document_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ async def delete_from_folder(tx: TenantTx, external_ids: Sequence[str], *, folde
     await lock(tx)
     versions = await tx.fetch("folder_versions", external_ids=list(external_ids), folder=folder)
     if versions:
-        await tx.run("delete_chunks", document_ids=[row[0] for row in versions])
-        await tx.run("delete_versions", document_ids=[row[0] for row in versions])
+        gone = [DocumentId(row[0]) for row in versions]
+        await tx.run("delete_chunks", document_ids=gone)
+        await tx.run("delete_versions", document_ids=gone)
+        await forget_answers(tx, gone)
         await tx.run("give_ordinals", added=0)
     return {row[1] for row in withdrawn} | {row[1] for row in versions}

@@ -1,7 +1,7 @@
 """The tables: SQLAlchemy Core, the one source that migrations are checked against.
 
 Every table has the tenant first in its primary key and in every unique index, so that rows can be spread by tenant,
-and each is under forced row-level security (the policy is in migrations/).
+and each is under forced row-level security (the policy is in migrations/). Those of model calls are in call_tables.py.
 """
 
 from __future__ import annotations
@@ -11,57 +11,36 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    DateTime,
-    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
-    Numeric,
     PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
     Uuid,
-    func,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+import rag.store.call_tables  # noqa: F401 - adds its tables to the metadata
+from rag.store.columns import metadata as metadata
+from rag.store.columns import moment_column, tenant_column
 from rag.values import DIMS
 
-REVISION = "0004"  # the newest migration; a test holds it to Alembic's head
+REVISION = "0005"  # the newest migration; a test holds it to Alembic's head
 PARTITIONS = 8  # of chunks, embeddings and neighbours, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
 PROBE_TENANT = "00000000-0000-4000-8000-000000000000"  # its one row is looked for at start, without a tenant
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-    }
-)
-
-
-def _tenant() -> Column[object]:
-    return Column("tenant_id", Uuid, nullable=False)
-
-
-def _moment(name: str, *, required: bool = False) -> Column[object]:
-    default = func.now() if required else None
-    return Column(name, DateTime(timezone=True), nullable=not required, server_default=default)
-
-
 tenants = Table(
     "tenants",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("name", Text, nullable=False),
-    _moment("created_at", required=True),
+    moment_column("created_at", required=True),
     Column("next_ord", Integer, nullable=False, server_default=text("0"), comment="the ordinal of the next chunk"),
     Column("index_version", BigInteger, nullable=False, server_default=text("0"), comment="grows with every change"),
     Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index that is asked"),
@@ -73,7 +52,7 @@ tenants = Table(
 indexes = Table(
     "indexes",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("generation", Integer, nullable=False),
     Column("embedder", Text, nullable=False),
     Column("analyser", Text, nullable=False),
@@ -84,7 +63,7 @@ indexes = Table(
     Column("writes", Integer, nullable=False, server_default=text("0"), comment="writes since then: blocks of a term"),
     Column("langs", ARRAY(Text), nullable=False, server_default=text("'{}'"), comment="languages it ever had"),
     Column("graphed", Boolean, nullable=False, server_default=text("false"), comment="its vectors are in neighbours"),
-    _moment("created_at", required=True),
+    moment_column("created_at", required=True),
     PrimaryKeyConstraint("tenant_id", "generation"),
     ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
 )
@@ -92,13 +71,13 @@ indexes = Table(
 keys = Table(
     "keys",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("key_id", Uuid, nullable=False),
     Column("secret_sha256", LargeBinary, nullable=False),
     Column("scopes", ARRAY(Text), nullable=False),
     Column("groups", ARRAY(Text), nullable=False),
-    _moment("created_at", required=True),
-    _moment("revoked_at"),
+    moment_column("created_at", required=True),
+    moment_column("revoked_at"),
     PrimaryKeyConstraint("tenant_id", "key_id"),
     ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
 )
@@ -106,7 +85,7 @@ keys = Table(
 documents = Table(
     "documents",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("document_id", Uuid, nullable=False),
     Column("external_id", Text, nullable=False),
     Column("title", Text, nullable=False),
@@ -116,10 +95,10 @@ documents = Table(
     Column("tags", ARRAY(Text), nullable=False),
     Column("metadata", JSONB, nullable=False),
     Column("acl", ARRAY(Text), nullable=False),
-    _moment("valid_from"),
-    _moment("valid_to"),
-    _moment("created_at", required=True),
-    _moment("updated_at", required=True),
+    moment_column("valid_from"),
+    moment_column("valid_to"),
+    moment_column("created_at", required=True),
+    moment_column("updated_at", required=True),
     Column("fingerprint", LargeBinary, nullable=False, comment="sha256 of the content, its facets and the parsers"),
     Column("chunk_count", Integer, nullable=False, comment="chunks with a vector in the current index"),
     Column("text", Text, nullable=False),
@@ -139,7 +118,7 @@ documents = Table(
 chunks = Table(
     "chunks",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("chunk_id", Uuid, nullable=False),
     Column("document_id", Uuid, nullable=False),
     Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index it is in"),
@@ -168,7 +147,7 @@ chunks = Table(
 embeddings = Table(
     "embeddings",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("ord", Integer, nullable=False),
     Column("embedding", HALFVEC(DIMS), nullable=False),
     PrimaryKeyConstraint("tenant_id", "ord"),
@@ -180,7 +159,7 @@ embeddings = Table(
 neighbours = Table(
     "neighbours",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("ord", Integer, nullable=False),
     Column("embedding", HALFVEC(DIMS), nullable=False),
     PrimaryKeyConstraint("tenant_id", "ord"),
@@ -197,7 +176,7 @@ neighbours = Table(
 postings = Table(
     "postings",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index it is in"),
     Column("term", BigInteger, nullable=False, comment="64-bit hash of the term"),
     Column("block", Integer, nullable=False, comment="the lowest ordinal in the block"),
@@ -211,7 +190,7 @@ postings = Table(
 jobs = Table(
     "jobs",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("job_id", Uuid, nullable=False),
     Column("document_id", Uuid, nullable=False),
     Column("external_id", Text, nullable=False),
@@ -233,10 +212,10 @@ jobs = Table(
     Column("warnings", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("chunks_total", Integer, comment="chunks it was cut into"),
     Column("chunks_done", Integer, nullable=False, server_default=text("0"), comment="of those, with a vector by now"),
-    _moment("stage_at"),
-    _moment("created_at", required=True),
-    _moment("started_at"),
-    _moment("finished_at"),
+    moment_column("stage_at"),
+    moment_column("created_at", required=True),
+    moment_column("started_at"),
+    moment_column("finished_at"),
     PrimaryKeyConstraint("tenant_id", "job_id"),
     UniqueConstraint("tenant_id", "idempotency_key"),
     ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
@@ -247,74 +226,13 @@ jobs = Table(
 job_queue = Table(
     "job_queue",
     metadata,
-    _tenant(),
+    tenant_column(),
     Column("job_id", Uuid, nullable=False),
-    _moment("run_at", required=True),
-    _moment("leased_until"),
+    moment_column("run_at", required=True),
+    moment_column("leased_until"),
     Column("size_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("tries", Integer, nullable=False, server_default=text("0"), comment="claims so far"),
     PrimaryKeyConstraint("tenant_id", "job_id"),
     ForeignKeyConstraint(["tenant_id", "job_id"], ["jobs.tenant_id", "jobs.job_id"], ondelete="CASCADE"),
     Index("ix_job_queue_run_at", "run_at"),
-)
-
-# one row for each request to a chat model, for good: the service may add rows, not change or delete them
-ledger = Table(
-    "ledger",
-    metadata,
-    _tenant(),
-    Column("operation_id", Uuid, nullable=False, comment="the call that the attempt is part of"),
-    Column("attempt", Integer, nullable=False),
-    Column("feature", Text, nullable=False),
-    Column("task", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("outcome", Text, nullable=False, comment="answered, partial, failed or cancelled"),
-    Column("reason", Text, nullable=False, comment="the class of the failure"),
-    Column("input_uncached", BigInteger, comment="tokens of the class; null where nobody knows"),
-    Column("input_cache_read", BigInteger),
-    Column("input_cache_write", BigInteger),
-    Column("output", BigInteger, comment="reasoning included"),
-    Column("reasoning", BigInteger),
-    Column("estimated", Boolean, nullable=False, comment="the tokens are our estimate"),
-    Column("clamped", Boolean, nullable=False, comment="the provider's numbers contradicted one another"),
-    Column("first_content_ms", Double),
-    Column("total_ms", Double, nullable=False),
-    _moment("settled_at", required=True),
-    PrimaryKeyConstraint("tenant_id", "operation_id", "attempt"),
-    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
-    Index(None, "tenant_id", "settled_at"),
-)
-
-budgets = Table(
-    "budgets",
-    metadata,
-    _tenant(),
-    Column("unit", Text, nullable=False, comment="tokens, or money in US dollars"),
-    Column("period", Text, nullable=False, comment="hour, day, month, or prepaid"),
-    Column("amount", Numeric, nullable=False),
-    Column("spent", Numeric, nullable=False, server_default=text("0"), comment="since window_start"),
-    Column("reserved", Numeric, nullable=False, server_default=text("0"), comment="the sum of its reservations"),
-    _moment("window_start", required=True),
-    PrimaryKeyConstraint("tenant_id", "unit", "period"),
-    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
-)
-
-reservations = Table(
-    "reservations",
-    metadata,
-    _tenant(),
-    Column("operation_id", Uuid, nullable=False, comment="the call it is for"),
-    Column("unit", Text, nullable=False),
-    Column("period", Text, nullable=False),
-    Column("amount", Numeric, nullable=False),
-    Column("expires_at", DateTime(timezone=True), nullable=False, comment="when its call cannot be at work any more"),
-    PrimaryKeyConstraint("tenant_id", "operation_id", "unit", "period"),
-    ForeignKeyConstraint(
-        ["tenant_id", "unit", "period"],
-        ["budgets.tenant_id", "budgets.unit", "budgets.period"],
-        ondelete="CASCADE",
-    ),
-    Index(None, "tenant_id", "expires_at"),
 )

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from rag.errors import UpstreamError
 from rag.protocols import Vectors
+from rag.store.answers import forget_answers
 from rag.store.engine import TenantTx
 from rag.store.indexes import check_recipe, index_state, lock, open_index
 from rag.store.postings import Block, build
@@ -71,6 +72,7 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument],
     await tx.run("delete_chunks", document_ids=ids)
     await tx.run_many("upsert_document", [_row(*pair, versions=versions, generation=generation) for pair in pairs])
     await tx.run("close_history", document_ids=ids)
+    await forget_answers(tx, ids)
     await _add(tx, pairs, postings, generation=generation, first_ord=first_ord)
     if graphed:
         await tx.run("insert_neighbours")

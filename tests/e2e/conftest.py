@@ -31,7 +31,7 @@ from rag.store.engine import Database, open_database
 from rag.store.tenancy import create_key, create_tenant
 from rag.telemetry import Metrics
 from rag.values import TenantId
-from rag.wiring import Services
+from rag.wiring import Services, open_cache
 from tests.fakes import FakeChat, FakeEmbedder, FakeReranker, embedders
 
 START_S = 30
@@ -238,9 +238,12 @@ class FakeService:
     database_url: str
 
     async def caller(self, name: str = "fake", scopes: str = "query ingest") -> Caller:
-        tenant = await create_tenant(self.database, name)
-        key = await create_key(self.database, tenant, scopes=frozenset(scopes.split()), groups=frozenset())
-        return Caller(self.http, key)
+        return await self.colleague(await create_tenant(self.database, name), scopes=scopes)
+
+    async def colleague(self, tenant: TenantId, groups: str = "", scopes: str = "query ingest") -> Caller:
+        """Somebody else of a tenant that is there."""
+        names = frozenset(scopes.split()), frozenset(groups.split())
+        return Caller(self.http, await create_key(self.database, tenant, scopes=names[0], groups=names[1]))
 
 
 OpenFake = Callable[..., AbstractAsyncContextManager[FakeService]]
@@ -279,7 +282,12 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
         ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=2.0),
     )
     answerer = Answerer(
-        database, retriever=retriever, reranker=reranker, chat=chat, answering=Answering(0.5, settings.section_chars)
+        database,
+        retriever=retriever,
+        reranker=reranker,
+        chat=chat,
+        answering=Answering(0.5, settings.section_chars),
+        cache=open_cache(settings, database, embedders(embedder)),
     )
     lanes = getattr(chat, "lanes", Lanes({"answer": Chain((), extractive=True)}))
     return Services(settings, database, embedders(embedder), retriever, answerer, lanes, metrics)

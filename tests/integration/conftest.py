@@ -11,9 +11,12 @@ import rag.store.generations as generations
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.store.engine import Database
+from rag.values import TenantId
 from tests.conftest import REPOSITORY, MakeTenant
 from tests.fakes import embedders
+from tests.integration.caching import FEES, REFUNDS
 from tests.integration.commands import NAME, Run, Start
+from tests.integration.corpus import store
 from tests.integration.reading import Legs
 
 
@@ -65,3 +68,10 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generations, "BATCH_DOCUMENTS", 2)
     monkeypatch.setattr(generations, "DROPPED_DOCUMENTS", 2)
     monkeypatch.setattr(generations, "DROPPED_BLOCKS", 3)
+
+
+@pytest.fixture
+async def filled(database: Database, tenant: TenantId) -> TenantId:
+    """A tenant with two documents that answer one question."""
+    await store(database, tenant, [REFUNDS, FEES])
+    return tenant

@@ -12,7 +12,20 @@ from rag.analysis import ANALYSER, analyse
 from rag.protocols import Vectors
 from rag.store.engine import Database
 from rag.store.writing import PreparedDocument, replace_documents
-from rag.values import Draft, Facets, Filter, Question, Recipe, Scope, TenantId, content_id
+from rag.values import (
+    Chunk,
+    Draft,
+    Facets,
+    Filter,
+    Passage,
+    Question,
+    Recipe,
+    Scope,
+    TenantId,
+    chunk_id,
+    content_id,
+    document_id,
+)
 from tests.fakes import unit_vector
 
 RECIPE = Recipe("fake-embedder", ANALYSER, CHUNKER)
@@ -58,3 +71,13 @@ def question(text: str, in_scope: Scope | None = None, *, top_k: int = 6) -> Que
 def ids_of(document: PreparedDocument) -> list[str]:
     """The ids of what its chunks say."""
     return [str(content_id(draft.indexed)) for draft in document.drafts]
+
+
+def passage_of(tenant: TenantId, document: PreparedDocument) -> Passage:
+    """The first chunk of a document as a model reads it."""
+    draft, owner = document.drafts[0], document_id(tenant, document.external_id)
+    chunk = Chunk(
+        chunk_id(owner, draft.position, draft.text), owner, document.external_id, "", (), draft.kind, draft.text,
+        draft.indexed, draft.start, draft.end, draft.section_start, draft.section_end,
+    )  # fmt: skip
+    return Passage(1, (chunk,), draft.text, draft.start)

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from rag.calls import Attempt, Usage
 from rag.errors import Conflict, NotFound, StoreError
+from rag.store.answers import AnswerToKeep, keep_answer
 from rag.store.budgets import put_budget, reserve
 from rag.store.engine import Connection, Database, open_database
 from rag.store.jobs import Upload, enqueue
@@ -20,7 +21,7 @@ from rag.store.schema import metadata
 from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
 from rag.values import TenantId, tenant_id
 from tests.conftest import MakeTenant
-from tests.integration.corpus import prepared, store
+from tests.integration.corpus import passage_of, prepared, store
 
 Statement = sql.SQL | sql.Composed
 
@@ -46,10 +47,13 @@ async def single(database_url: str) -> AsyncIterator[Database]:
 
 
 async def fill(database: Database, tenant: TenantId) -> None:
-    await store(database, tenant, [prepared("handbook.md", "Refunds take five days.", "Parcels go by train.")])
+    handbook = prepared("handbook.md", "Refunds take five days.", "Parcels go by train.")
+    await store(database, tenant, [handbook])
     await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset())
     async with database.tenant(tenant) as tx:
         await enqueue(tx, Upload("other.md", "text/markdown", {}, b"# Other"))
+        answer = AnswerToKeep(b"key", b"kin", "{}", (passage_of(tenant, handbook),))
+        assert await keep_answer(tx, answer, ttl_s=60, most_bytes=10**6)
     async with database.tenant(tenant) as tx:
         await put_budget(tx, "tokens", "day", Decimal(1000))
     await reserve(database, tenant, uuid4(), tokens=100, money=None, lasts_s=60)

@@ -1,0 +1,71 @@
+"""A kept answer: written down as JSON, read back, and carried over to the sources of a similar question."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from rag.calls import Reply, Usage
+from rag.values import Passage
+
+NOTHING_SPENT = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
+_MARK = re.compile(r"\[(\d{1,3})\]")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReply:
+    """A reply, and which passage each of its marks means: the number by the hash of what the passage is."""
+
+    reply: Reply
+    sources: dict[str, int]
+
+    @classmethod
+    def of(cls, reply: Reply, passages: Sequence[Passage]) -> KeptReply:
+        """What is kept of a reply made from *passages*."""
+        marked = _marks(reply)
+        return cls(reply, {identity(passage): passage.n for passage in passages if passage.n in marked})
+
+    @classmethod
+    def read(cls, body: str) -> KeptReply:
+        """What `as_json` wrote; the reply cost nothing this time."""
+        fields: dict[str, Any] = json.loads(body)
+        spans = fields["spans"]
+        reply = Reply(
+            text=fields["text"],
+            provider=fields["provider"],
+            model=fields["model"],
+            usage=NOTHING_SPENT,
+            spans=None if spans is None else tuple((n, start, end) for n, start, end in spans),
+            cache="hit",
+        )
+        return cls(reply, fields["sources"])
+
+    def as_json(self) -> str:
+        """The answer as it is stored."""
+        reply = self.reply
+        fields = {"text": reply.text, "provider": reply.provider, "model": reply.model, "spans": reply.spans}
+        return json.dumps({**fields, "sources": self.sources}, sort_keys=True)
+
+    def carried_over(self, passages: Sequence[Passage]) -> Reply | None:
+        """The reply with its marks on *passages*; None when it cites nothing, or something that is not among them."""
+        here = {identity(passage): passage.n for passage in passages}
+        numbers = {n: here[source] for source, n in self.sources.items() if source in here}
+        marked = _marks(self.reply)
+        if not marked or not marked <= numbers.keys():
+            return None
+        text = _MARK.sub(lambda mark: f"[{numbers[int(mark[1])]}]", self.reply.text)
+        spans = self.reply.spans and tuple((numbers[n], start, end) for n, start, end in self.reply.spans)
+        return replace(self.reply, text=text, spans=spans)
+
+
+def identity(passage: Passage) -> str:
+    """The hash of a passage: which document, where in it, and what it says."""
+    return sha256(f"{passage.chunk.document_id} {passage.start} {passage.text}".encode()).hexdigest()
+
+
+def _marks(reply: Reply) -> set[int]:
+    return {int(n) for n in _MARK.findall(reply.text)} | {n for n, _, _ in reply.spans or ()}

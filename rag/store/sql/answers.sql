@@ -1,0 +1,56 @@
+-- name: find_answer
+-- The answer kept under a key, while it is fresh.
+SELECT body FROM answer_cache WHERE tenant_id = %(tenant_id)s AND key = %(key)s AND expires_at > now();
+
+-- name: similar_answers
+-- The fresh answers of one kin whose questions are nearest: question, cosine distance, answer.
+SELECT question, embedding <=> %(vector)s AS distance, body FROM answer_cache
+ WHERE tenant_id = %(tenant_id)s AND kin = %(kin)s AND expires_at > now() AND embedding IS NOT NULL
+ ORDER BY distance, key
+ LIMIT %(limit)s;
+
+-- name: keep_answer
+-- One row touched for each document when all of them still have the texts that were read of them, none otherwise. They
+-- stay so until the transaction ends. One that is being written now counts as changed: nobody waits, so nobody waits
+-- for each other.
+WITH read AS (
+       SELECT * FROM unnest(%(document_ids)s::uuid[], %(starts)s::int[], %(lengths)s::int[], %(digests)s::bytea[])
+              AS r (document_id, start, length, digest)),
+     stored AS (
+       SELECT document_id, text FROM documents
+        WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s)
+          FOR SHARE SKIP LOCKED),
+     unchanged AS (
+       SELECT count(*) AS n FROM read r JOIN stored s ON s.document_id = r.document_id
+        WHERE sha256(convert_to(substring(s.text, r.start + 1, r.length), 'UTF8')) = r.digest),
+     kept AS (
+       INSERT INTO answer_cache (tenant_id, key, kin, question, embedding, body, size_bytes, expires_at)
+       SELECT %(tenant_id)s, %(key)s, %(kin)s, %(question)s, %(vector)s::halfvec, %(body)s, %(size_bytes)s,
+              now() + make_interval(secs => %(ttl_s)s)
+         FROM unchanged WHERE n = cardinality(%(document_ids)s::uuid[])
+       ON CONFLICT (tenant_id, key) DO UPDATE
+          SET question = excluded.question, embedding = excluded.embedding, body = excluded.body,
+              size_bytes = excluded.size_bytes, created_at = now(), expires_at = excluded.expires_at
+       RETURNING key)
+INSERT INTO answer_sources (tenant_id, document_id, key)
+SELECT DISTINCT %(tenant_id)s::uuid, r.document_id, kept.key FROM read r, kept
+ON CONFLICT DO NOTHING;
+
+-- name: lock_answers
+-- Nothing of use: those who keep answers of a tenant take turns, so that the last of them sees what all have kept.
+SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s::text, 2));
+
+-- name: trim_answers
+-- One row touched for each answer that is stale, or the oldest of too many.
+DELETE FROM answer_cache a
+ USING (SELECT key, expires_at, sum(size_bytes) OVER (ORDER BY created_at DESC, key) AS upto
+          FROM answer_cache WHERE tenant_id = %(tenant_id)s) sized
+ WHERE a.tenant_id = %(tenant_id)s AND a.key = sized.key
+   AND (sized.upto > %(most_bytes)s OR sized.expires_at <= now());
+
+-- name: forget_answers
+-- One row touched for each answer that was made from one of the documents.
+DELETE FROM answer_cache a
+ USING answer_sources s
+ WHERE a.tenant_id = %(tenant_id)s AND s.tenant_id = %(tenant_id)s AND s.key = a.key
+   AND s.document_id = ANY(%(document_ids)s);

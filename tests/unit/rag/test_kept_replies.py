@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rag.answering.kept import NOTHING_SPENT, KeptReply
+from rag.calls import Reply, Usage
+from rag.values import Passage
+
+MakePassage = Callable[..., Passage]
+
+
+def reply(text: str, spans: tuple[tuple[int, int, int], ...] | None = None) -> Reply:
+    return Reply(text, "openai", "large", Usage(5, output=2), spans=spans)
+
+
+@pytest.mark.parametrize("spans", [None, ((1, 0, 4), (2, 3, 9))])
+@pytest.mark.parametrize("text", ["It does. [1]", "Ja – \ud800\x00 [2] 📦"])
+def test_a_reply_is_read_as_it_was_written_but_cost_nothing(
+    passage: MakePassage, text: str, spans: tuple[tuple[int, int, int], ...] | None
+) -> None:
+    kept = KeptReply.of(reply(text, spans), [passage(1, "One."), passage(2, "Two.")])
+
+    read = KeptReply.read(kept.as_json())
+
+    assert (read.reply.text, read.reply.spans, read.sources) == (text, spans, kept.sources)
+    assert (read.reply.provider, read.reply.model, read.reply.finish) == ("openai", "large", "stop")
+    assert (read.reply.usage, read.reply.cache) == (NOTHING_SPENT, "hit")
+
+
+def test_marks_and_spans_follow_their_sources_to_other_numbers(passage: MakePassage) -> None:
+    one, two = passage(1, "One."), passage(2, "Two.", start=50)
+    kept = KeptReply.of(reply("Both. [1][2]", spans=((1, 0, 3), (2, 1, 4))), [one, two])
+
+    carried = kept.carried_over([passage(1, "Two.", start=50), passage(2, "Three.", start=90), passage(3, "One.")])
+
+    assert carried is not None
+    assert (carried.text, carried.spans) == ("Both. [3][1]", ((3, 0, 3), (1, 1, 4)))
+
+
+@pytest.mark.parametrize(
+    ("text", "now"),
+    [
+        ("Yes. [1]", [("Other text.", 0)]),
+        ("Yes. [1]", [("One.", 5)]),  # the same words somewhere else
+        ("Yes. [1][2]", [("One.", 0)]),
+        ("Yes. [1] See items[9].", [("One.", 0), ("Two.", 50)]),  # what would it be now?
+        ("Yes.", [("One.", 0)]),  # from nowhere
+    ],
+)
+def test_a_reply_is_not_carried_over_without_every_source_that_it_marks(
+    passage: MakePassage, text: str, now: list[tuple[str, int]]
+) -> None:
+    kept = KeptReply.of(reply(text), [passage(1, "One."), passage(2, "Two.", start=50)])
+
+    carried = kept.carried_over([passage(n, *source) for n, source in enumerate(now, 1)])
+
+    assert carried is None
