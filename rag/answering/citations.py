@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,7 @@ async def cite(reply: Reply, passages: Sequence[Passage], *, reranker: Reranker,
     found: dict[tuple[int, int, int], Citation] = {}
     doubted: set[Claim] = set()
     for claim in said:
+        await asyncio.sleep(0)  # a long answer takes a while, and others wait
         for clause in claim.clauses:
             support = await supporting(clause, sources, reranker=reranker, deadline=deadline)
             if not support:

@@ -39,12 +39,19 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The sentence of a source that a claim rests on, at [start, end) of the passage, with what stands around it."""
+    """The sentence of a source that a claim rests on, at [start, end) of the passage.
+
+    `terms` are its own, `around` and `terms_around` with those of headings and of the sentences beside it; `near` is
+    what the claim's facts must stand in: all that, and other sentences that share its words.
+    """
 
     start: int
     end: int
     text: str
+    terms: frozenset[str]
     around: str
+    terms_around: frozenset[str]
+    near: str
 
 
 class Source:
@@ -53,30 +60,41 @@ class Source:
     def __init__(self, passage: Passage) -> None:
         """Read *passage*."""
         self.passage = passage
-        self.headings = " ".join((passage.chunk.title, *passage.chunk.breadcrumb))
+        self._headings = " ".join((passage.chunk.title, *passage.chunk.breadcrumb))
+        self._heading_terms = frozenset(analyse(self._headings))
         self._sentences = list(sentences(passage.text)) or [(0, "")]
         self._terms = [frozenset(analyse(text)) for _, text in self._sentences]
-
-    def near(self, claim: str) -> str:
-        """What the facts of the claim must stand in: the sentence it rests on, those beside it, and others like it."""
-        terms = set(analyse(claim))
-        like = [
-            text
-            for (_, text), own in zip(self._sentences, self._terms, strict=True)
-            if len(terms & own) >= LIKE * len(terms)
-        ]
-        return " ".join((self.place(claim).around, *like))
+        self._places: dict[str, Place] = {}
 
     def place(self, claim: str) -> Place:
         """Where the claim stands word for word, or else the sentence that shares most terms with it."""
-        at = self.passage.text.find(claim) if claim else -1
-        if at >= 0:
-            return Place(at, at + len(claim), claim, claim)
-        terms = set(analyse(claim))
-        best = max(range(len(self._sentences)), key=lambda n: len(terms & self._terms[n]))
+        if claim not in self._places:
+            at = self.passage.text.find(claim) if claim else -1
+            self._places[claim] = self._likest(claim) if at < 0 else _verbatim(claim, at)
+        return self._places[claim]
+
+    def _likest(self, claim: str) -> Place:
+        terms = frozenset(analyse(claim))
+        shared = [len(terms & own) for own in self._terms]
+        best = max(range(len(shared)), key=shared.__getitem__)
+        beside = slice(max(0, best - 1), best + 2)
+        around = " ".join((self._headings, *(text for _, text in self._sentences[beside])))
+        like = (text for n, (_, text) in enumerate(self._sentences) if shared[n] >= LIKE * len(terms))
         start, text = self._sentences[best]
-        beside = self._sentences[max(0, best - 1) : best + 2]
-        return Place(start, start + len(text), text, " ".join((self.headings, *(s for _, s in beside))))
+        return Place(
+            start,
+            start + len(text),
+            text,
+            terms=self._terms[best],
+            around=around,
+            terms_around=self._heading_terms.union(*self._terms[beside]),
+            near=" ".join((around, *like)),
+        )
+
+
+def _verbatim(claim: str, at: int) -> Place:
+    terms = frozenset(analyse(claim))
+    return Place(at, at + len(claim), claim, terms, around=claim, terms_around=terms, near=claim)
 
 
 def facts(text: str) -> frozenset[str]:
@@ -91,31 +109,31 @@ async def supporting(
     clause: Clause, sources: Mapping[int, Source], *, reranker: Reranker, deadline: Deadline
 ) -> frozenset[int]:
     """Which of the sources that *clause* names support it: none when they lack a number or an identifier of it."""
-    cited = {n: sources[n] for n in clause.sources}
-    places = {n: source.place(clause.text) for n, source in cited.items()}
+    places = {n: sources[n].place(clause.text) for n in clause.sources}
     if any(clause.text == place.text for place in places.values()):
         return frozenset(n for n, place in places.items() if clause.text == place.text)
-    if not _known(clause.text, cited.values()) or any(_negates(clause.text, p.text) for p in places.values()):
+    terms = frozenset(analyse(clause.text))
+    if not _known(clause.text, places.values()) or any(_negates(clause.text, terms, p) for p in places.values()):
         return frozenset()
-    wanted = frozenset(analyse(clause.text)) - _VAGUE
-    covered = {n: wanted & frozenset(analyse(place.around)) for n, place in places.items()}
+    wanted = terms - _VAGUE
+    covered = {n: wanted & place.terms_around for n, place in places.items()}
     if len(frozenset[str]().union(*covered.values())) >= COVERED * len(wanted):
-        return frozenset(n for n, terms in covered.items() if len(terms) >= COVERED_OF_EACH * len(wanted))
+        return frozenset(n for n, shared in covered.items() if len(shared) >= COVERED_OF_EACH * len(wanted))
     return await _relevant(clause.text, places, reranker=reranker, deadline=deadline)
 
 
-def _known(claim: str, cited: Iterable[Source]) -> bool:
-    near = "\n".join(source.near(claim) for source in cited)
-    missing = facts(claim) - facts(near)
+def _known(claim: str, places: Iterable[Place]) -> bool:
+    stated = facts(claim)
+    near = "\n".join(place.near for place in places) if stated else ""
+    missing = stated - facts(near)
     return not missing or missing <= set(analyse(near))  # total_cents is a part of invoice.total_cents
 
 
-def _negates(claim: str, source: str) -> bool:
+def _negates(claim: str, terms: frozenset[str], place: Place) -> bool:
     """Whether two sentences say the same but for a negation in one of them."""
-    ours, theirs = frozenset(analyse(claim)), frozenset(analyse(source))
-    if len(ours & theirs) < SAME_WORDS * max(len(ours), len(theirs), 1):
+    if len(terms & place.terms) < SAME_WORDS * max(len(terms), len(place.terms), 1):
         return False
-    return bool(_NEGATION.search(claim)) != bool(_NEGATION.search(source))
+    return bool(_NEGATION.search(claim)) != bool(_NEGATION.search(place.text))
 
 
 async def _relevant(

@@ -119,3 +119,16 @@ async def test_an_index_in_code_is_no_mark(passage: Make) -> None:
 
     assert text == "Read items[ 0 ].id or items[ 7 ] first. [1]"
     assert [c.n for c in citations] == [1]
+
+
+async def test_every_mark_is_of_the_passage_with_that_number_whatever_its_document(passage: Make) -> None:
+    sources = [passage(1, "Fees are kept."), passage(2, "Cash is refused.", start=50), passage(3, "Cards go first.")]
+
+    text, citations = await cite(reply("x [3], y [1], z [2], w [7]"), sources)
+
+    assert text == "x [3], y [1], z [2], w"
+    assert [(c.n, c.quote) for c in citations] == [
+        (3, "Cards go first."),
+        (1, "Fees are kept."),
+        (2, "Cash is refused."),
+    ]
