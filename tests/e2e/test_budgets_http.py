@@ -64,7 +64,7 @@ async def test_a_budget_that_refuses_says_so_before_a_model_is_asked(
 ) -> None:
     chat = SpendingChat()
     async with opened(fake_service, chat, Prices({})) as (fake, caller):
-        await give(fake.database, tenant_id("fake"), 700, unit, period)
+        await give(fake.database, tenant_id("fake"), 1150, unit, period)
         if unit == "tokens":
             await caller.query(QUESTION)
 
@@ -76,7 +76,7 @@ async def test_a_budget_that_refuses_says_so_before_a_model_is_asked(
 
 async def test_a_window_that_is_used_up_says_in_how_many_seconds_the_next_begins(fake_service: OpenFake) -> None:
     async with opened(fake_service, SpendingChat()) as (fake, caller):
-        await give(fake.database, tenant_id("fake"), 700, "tokens", "day")
+        await give(fake.database, tenant_id("fake"), 1230, "tokens", "day")
         await caller.query(QUESTION)
 
         response = await caller.send("POST", "/v1/query", json={"query": QUESTION, "max_tokens": 620})
