@@ -33,6 +33,10 @@ def upgrade() -> None:
             ["tenant_id"], ["tenants.tenant_id"], name="fk_answer_cache_tenants", ondelete="CASCADE"
         ),
     )
+    # the answers apart from their rows, all else inside: who keeps one adds up the sizes, who looks compares vectors
+    op.execute("ALTER TABLE answer_cache SET (toast_tuple_target = 128)")
+    for column in ("key", "kin", "embedding"):
+        op.execute(f"ALTER TABLE answer_cache ALTER COLUMN {column} SET STORAGE PLAIN")
     op.create_index("ix_answer_cache_tenant_id_kin", "answer_cache", ["tenant_id", "kin"])
     op.create_table(
         "answer_sources",

@@ -42,15 +42,15 @@ SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s::text, 2));
 
 -- name: trim_answers
 -- One row touched for each answer that is stale, or the oldest of too many.
-DELETE FROM answer_cache a
- USING (SELECT key, expires_at, sum(size_bytes) OVER (ORDER BY created_at DESC, key) AS upto
-          FROM answer_cache WHERE tenant_id = %(tenant_id)s) sized
- WHERE a.tenant_id = %(tenant_id)s AND a.key = sized.key
-   AND (sized.upto > %(most_bytes)s OR sized.expires_at <= now());
+DELETE FROM answer_cache
+ WHERE tenant_id = %(tenant_id)s AND key = ANY(ARRAY(
+       SELECT key
+         FROM (SELECT key, expires_at, sum(size_bytes) OVER (ORDER BY created_at DESC, key) AS upto
+                 FROM answer_cache WHERE tenant_id = %(tenant_id)s) sized
+        WHERE upto > %(most_bytes)s OR expires_at <= now()));
 
 -- name: forget_answers
 -- One row touched for each answer that was made from one of the documents.
-DELETE FROM answer_cache a
- USING answer_sources s
- WHERE a.tenant_id = %(tenant_id)s AND s.tenant_id = %(tenant_id)s AND s.key = a.key
-   AND s.document_id = ANY(%(document_ids)s);
+DELETE FROM answer_cache
+ WHERE tenant_id = %(tenant_id)s AND key = ANY(ARRAY(
+       SELECT key FROM answer_sources WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s)));
