@@ -236,8 +236,11 @@ async def test_the_sentences_of_the_sources_answer_when_all_else_failed_and_in_t
 
     reply = await stage.complete(within_s=0.5)
 
-    assert (reply.provider, reply.degraded) == ("extractive", True)
-    assert stage.tried() == [("p1", "failed", "deadline")]
+    failovers = stage.metrics.registry.get_sample_value(
+        "rag_chat_failovers_total", {"left": "p1", "taken": "extractive"}
+    )
+    assert (reply.provider, reply.degraded, failovers) == ("extractive", True, 1)
+    assert stage.tried() == [("p1", "failed", "deadline"), ("extractive", "answered", "")]
 
 
 async def test_the_sentences_alone_are_no_lesser_answer() -> None:
