@@ -438,6 +438,34 @@ async def test_an_answer_that_was_billed_and_is_empty_is_asked_for_elsewhere_and
     assert [attempt.usage.output for attempt in seen.attempts] == [893, 893, 5]
 
 
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini"])  # Ollama's line of text does not tell
+async def test_a_rate_limit_inside_a_stream_falls_back_before_the_first_word_and_ends_it_after(
+    fake: FakeServer, dialect: str
+) -> None:
+    fake.play("p1", [role(), err("rate")])
+    fake.play("p2", [role(), txt(3), err("rate")])
+
+    async with open_theatre(fake, dialect=dialect) as theatre:
+        seen = await theatre.stream()
+
+    assert isinstance(seen.end, errors.UpstreamIncomplete)
+    assert seen.tried == [("p1", "failed", "rate_limited"), ("p2", "partial", "rate_limited")]
+    assert (len(fake.hits["p1"]), len(fake.hits["p2"])) == (1, 1)
+
+
+async def test_when_all_targets_rest_the_caller_is_told_for_how_long(fake: FakeServer) -> None:
+    fake.play("p1", [fails("rate", {"Retry-After": "40"})])
+    fake.play("p2", [fails("rate", {"Retry-After": "20"})])
+
+    async with open_theatre(fake) as theatre:
+        await theatre.stream()
+        seen = await theatre.stream()
+
+    assert isinstance(seen.end, errors.UpstreamRateLimited)
+    assert seen.end.retry_after_s == pytest.approx(20, abs=1)
+    assert seen.attempts == []
+
+
 async def test_comments_are_no_words(fake: FakeServer) -> None:
     fake.play("p1", [comment, comment, *good(TEXT)])
 
