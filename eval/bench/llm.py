@@ -61,7 +61,7 @@ Ask = Callable[[], Coroutine[None, None, Taken]]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Let *parser* take what `run` reads."""
     parser.add_argument("--requests", type=count, default=1000, metavar="N", help="of each kind (default: 1000)")
-    parser.add_argument("--words", type=count, default=64, metavar="N", help="of an answer (default: 64)")
+    parser.add_argument("--words", type=count, default=50, metavar="N", help="of an answer (default: 50)")
     parser.add_argument("--concurrent", type=count, default=50, metavar="N", help="calls at once (default: 50)")
     parser.add_argument("--seconds", type=count, default=10, metavar="N", help="of them (default: 10)")
 

@@ -28,7 +28,7 @@ _NOT_IN_THE_KEY = frozenset(
     "home database_url migration_database_url models_dir host port log_level pool_size pool_timeout_s embedder_key"  # noqa: SIM905
     " reranker_key threads max_body_bytes max_query_chars exact_below chat_keys request_timeout_s answer_concurrency"
     " answer_queue answer_tenant_share answer_wait_s answer_cache answer_cache_bytes answer_cache_ttl_s"
-    " answer_cache_distance answer_cache_margin".split()
+    " answer_cache_distance answer_cache_margin prices rerank_memory_bytes".split()
 )
 
 

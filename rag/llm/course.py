@@ -91,13 +91,10 @@ class Course:
             tell(hop, trial.permit, failure, self._policy)
         self._decide(hop, failure)
 
-    def reached(self) -> None:
-        """Note that the target asked now gave words: that others could not be reached was no fault of the network."""
-        if self._unreached:
-            self.settle()
-
     def settle(self) -> None:
         """Tell the breakers of the targets that could not be reached; all of several at once is the network's fault."""
+        if not self._unreached:
+            return
         hosts = {urlsplit(hop.target.url).netloc for hop, _ in self._unreached}
         self._no_network = len(hosts) > 1 and len(self._unreached) == self._tries.total()
         for hop, permit in self._unreached:
@@ -110,6 +107,7 @@ class Course:
 
     def check(self) -> None:
         """Raise the error that ends the request, unless the extractive model may still answer it."""
+        self.settle()
         if self._over or not self.route.extractive:
             raise self.error()
 

@@ -63,7 +63,7 @@ class FailoverChat:
                 try:
                     async with aclosing(trial.pieces(call)) as pieces:
                         async for piece in pieces:
-                            course.reached()
+                            course.settle()  # these words came: it is not the network
                             yield piece
                 except Failure as failure:
                     _log(trial, failure)
@@ -74,13 +74,13 @@ class FailoverChat:
                 course.answered()
                 yield trial.reply(degraded=route.degraded(trial.hop))
                 return
+            course.check()
+            async with aclosing(self._extractive.stream(request, call)) as items:
+                async for item in items:
+                    yield replace(item, degraded=route.degraded(None)) if isinstance(item, Reply) else item
         finally:
             course.settle()
             self._count(call.attempts[before:])
-        course.check()
-        async with aclosing(self._extractive.stream(request, call)) as items:
-            async for item in items:
-                yield replace(item, degraded=route.degraded(None)) if isinstance(item, Reply) else item
 
     def _count(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:

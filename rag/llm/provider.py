@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from urllib.request import getproxies
 
 import httpx2
 from pydantic import SecretStr
@@ -56,7 +57,10 @@ DIALECTS = {
 @asynccontextmanager
 async def open_http() -> AsyncIterator[httpx2.AsyncClient]:
     """The one client for all providers; how many calls run at once is decided before they come here."""
-    async with httpx2.AsyncClient(transport=Connections(IDLE_CONNECTIONS)) as http:
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS)
+    # only httpx2's own transport knows the way through a proxy
+    transport = None if getproxies().keys() - {"no"} else Connections(IDLE_CONNECTIONS)
+    async with httpx2.AsyncClient(transport=transport, limits=limits) as http:
         yield http
 
 

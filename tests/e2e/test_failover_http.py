@@ -17,7 +17,7 @@ from tests.e2e.test_operation_http import QUESTION, with_a_document
 from tests.e2e.test_query_http import events
 from tests.integration.llm.fake_server import FakeServer, open_fake
 from tests.integration.llm.fake_steps import Script, blackhole, cut, done, err, fails, fin, good, role, stall, txt
-from tests.integration.llm.theatre import Theatre, open_theatre
+from tests.integration.llm.theatre import SHORT, Theatre, open_theatre
 
 TEXT = "A refund takes five days. [1]"
 
@@ -115,7 +115,7 @@ async def test_a_stream_that_fails_before_its_first_word_says_what_was_tried(fai
 async def test_a_plain_answer_that_fails_has_the_status_of_what_happened(  # type: ignore[no-untyped-def]
     failing, script: Script, expected: tuple[int, str, str | None]
 ) -> None:
-    async with failing({}) as service:
+    async with failing(SHORT) as service:
         service.fake.play("p1", script)
 
         assert await service.plain() == expected

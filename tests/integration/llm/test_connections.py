@@ -14,6 +14,7 @@ import pytest
 
 from rag.llm import wire
 from rag.llm.connections import Connections
+from rag.llm.provider import open_http
 from tests.integration.llm.fake_server import refusing_url
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -199,6 +200,17 @@ async def test_nobody_there_and_no_way_there_are_failures_of_connecting() -> Non
             await http.get("ftp://127.0.0.1/")
         with pytest.raises((httpx2.ConnectTimeout, httpx2.ConnectError)):  # where it is refused, that is quicker
             await http.get("http://192.0.2.1:9", timeout=0.1)
+
+
+async def test_a_proxy_of_the_environment_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = Server([SIZED])
+    async with asking(proxy):
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        async with open_http() as http:
+            text = (await http.get("http://far.invalid/v1")).text
+
+    assert text == "hello world"
+    assert proxy.requests[0].startswith(b"GET http://far.invalid/v1 HTTP/1.1\r\n")
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from tests.integration.llm.fake_steps import (
     status,
     txt,
 )  # fmt: skip
-from tests.integration.llm.theatre import Theatre, asked, open_theatre
+from tests.integration.llm.theatre import SHORT, Theatre, asked, open_theatre
 
 TEXT = "Five business days [1]."
 OTHER = "A week [2]."
@@ -95,7 +95,7 @@ async def test_bug_03_whatever_breaks_before_the_first_word_falls_back_once(fake
     fake.play("p1", script)
     fake.play("p2", good(TEXT))
 
-    async with open_theatre(fake) as theatre:
+    async with open_theatre(fake, SHORT, {}) as theatre:
         seen = await theatre.stream()
 
     assert seen.reply.text == TEXT
@@ -183,7 +183,7 @@ async def test_bug_11_each_silence_ends_at_its_own_limit(
 ) -> None:
     fake.play("p1", script)
 
-    async with open_theatre(fake, {"idle_timeout_s": 0.5}, dialect="anthropic") as theatre:
+    async with open_theatre(fake, {**SHORT, "idle_timeout_s": 0.5}, dialect="anthropic") as theatre:
         seen = await theatre.stream()
 
     assert [attempt.reason for attempt in seen.attempts] == [reason]
@@ -238,7 +238,7 @@ async def test_bug_14_the_time_that_a_provider_names_is_kept(fake: FakeServer, n
 
     first, second = (hit.arrived_at for hit in fake.hits["p1"])
     assert seen.reply.text == TEXT
-    assert 0.2 <= second - first <= 0.2 + 0.025 + 0.08  # the hint, full jitter, and what the machine takes
+    assert 0.2 <= second - first <= 0.2 + 0.025 + 0.15  # the hint, full jitter, and what the machine takes
 
 
 async def test_bug_15_the_later_of_two_cooldowns_holds(fake: FakeServer) -> None:
@@ -436,6 +436,34 @@ async def test_an_answer_that_was_billed_and_is_empty_is_asked_for_elsewhere_and
     assert seen.reply.text == TEXT
     assert seen.tried[0] == ("p1", "failed", "empty")
     assert [attempt.usage.output for attempt in seen.attempts] == [893, 893, 5]
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini"])  # Ollama's line of text does not tell
+async def test_a_rate_limit_inside_a_stream_falls_back_before_the_first_word_and_ends_it_after(
+    fake: FakeServer, dialect: str
+) -> None:
+    fake.play("p1", [role(), err("rate")])
+    fake.play("p2", [role(), txt(3), err("rate")])
+
+    async with open_theatre(fake, dialect=dialect) as theatre:
+        seen = await theatre.stream()
+
+    assert isinstance(seen.end, errors.UpstreamIncomplete)
+    assert seen.tried == [("p1", "failed", "rate_limited"), ("p2", "partial", "rate_limited")]
+    assert (len(fake.hits["p1"]), len(fake.hits["p2"])) == (1, 1)
+
+
+async def test_when_all_targets_rest_the_caller_is_told_for_how_long(fake: FakeServer) -> None:
+    fake.play("p1", [fails("rate", {"Retry-After": "40"})])
+    fake.play("p2", [fails("rate", {"Retry-After": "20"})])
+
+    async with open_theatre(fake) as theatre:
+        await theatre.stream()
+        seen = await theatre.stream()
+
+    assert isinstance(seen.end, errors.UpstreamRateLimited)
+    assert seen.end.retry_after_s == pytest.approx(20, abs=1)
+    assert seen.attempts == []
 
 
 async def test_comments_are_no_words(fake: FakeServer) -> None:

@@ -28,7 +28,7 @@ from tests.integration.llm.fake_steps import (
     stall,
     txt,
 )  # fmt: skip
-from tests.integration.llm.theatre import open_theatre
+from tests.integration.llm.theatre import SHORT, open_theatre
 
 pytestmark = pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "ollama"])
 
@@ -50,7 +50,7 @@ async def test_S01_a_rate_limit_is_waited_for_as_long_as_it_says(fake: FakeServe
 
     first, second = (hit.arrived_at for hit in fake.hits["p1"])
     assert seen.reply.text == TEXT
-    assert 0.18 <= second - first <= 0.3
+    assert 0.18 <= second - first <= 0.4
 
 
 async def test_S02_a_rate_limit_without_end_falls_back_after_few_attempts(fake: FakeServer, dialect: str) -> None:
@@ -100,7 +100,7 @@ async def test_S06_silence_falls_back_within_the_limit_of_the_first_word(fake: F
     fake.play("p1", [blackhole])
     fake.play("p2", good(OTHER))
 
-    async with open_theatre(fake, dialect=dialect) as theatre:
+    async with open_theatre(fake, SHORT, {}, dialect=dialect) as theatre:
         seen = await theatre.stream()
 
     assert seen.reply.text == OTHER
@@ -112,7 +112,7 @@ async def test_S07_a_first_word_that_takes_too_long_falls_back(fake: FakeServer,
     fake.play("p1", [role(), stall(2.0), txt(5), fin(), done])
     fake.play("p2", good(OTHER))
 
-    async with open_theatre(fake, dialect=dialect) as theatre:
+    async with open_theatre(fake, SHORT, {}, dialect=dialect) as theatre:
         seen = await theatre.stream()
 
     assert seen.reply.text == OTHER
@@ -139,7 +139,7 @@ async def test_S09_a_stall_after_twenty_words_is_seen_within_the_idle_limit(fake
     fake.play("p1", [role(), txt(20), stall(3.0), txt(20), fin(), done])
     fake.play("p2", good(OTHER))
 
-    async with open_theatre(fake, dialect=dialect) as theatre:
+    async with open_theatre(fake, SHORT, {}, dialect=dialect) as theatre:
         seen = await theatre.stream()
 
     assert isinstance(seen.end, errors.UpstreamIncomplete)
@@ -163,14 +163,13 @@ async def test_S10_a_garbled_tenth_frame_loses_no_word_unseen(fake: FakeServer, 
 
 async def test_S11_a_stream_that_does_not_close_after_its_finish_is_over(fake: FakeServer, dialect: str) -> None:
     fake.play("p1", [role(), txt(5), fin(), stall()])
-    patient = {"idle_timeout_s": 10.0}  # the wait for the usage after a finish is no tenth of what it is
 
-    async with open_theatre(fake, patient, dialect=dialect) as theatre:
+    async with open_theatre(fake, *ALONE, dialect=dialect) as theatre:
         seen = await theatre.stream(within_s=20)
 
     assert seen.reply.finish == "stop"
     assert len(seen.reply.text.split()) == 5
-    assert seen.seconds <= 8  # nor is the limit
+    assert seen.seconds <= 8  # the contract's own limit, not a tenth of it
 
 
 async def test_S12_too_long_a_prompt_is_said_once_or_read_by_a_larger_model(fake: FakeServer, dialect: str) -> None:
@@ -220,12 +219,12 @@ async def test_S15_an_outage_is_asked_seldom_and_is_over_soon_after_its_end(fake
     async with open_theatre(fake, dialect=dialect, scale=scale) as theatre:
         began, seen = time.monotonic(), []
         while time.monotonic() - began < 60 * scale:
-            seen.append(await theatre.stream(within_s=1.5))
+            seen.append(await theatre.stream(within_s=4.0))
             await asyncio.sleep(4 * scale)
         during = len(fake.hits["p1"])
         fake.play("p1", good(TEXT))
         over = time.monotonic()
-        while (await theatre.stream(within_s=1.5)).reply.provider != "p1":
+        while (await theatre.stream(within_s=4.0)).reply.provider != "p1":
             await asyncio.sleep(4 * scale)
             assert time.monotonic() - over < 30 * scale, "it is not back"
 

@@ -24,6 +24,8 @@ from rag.values import Deadline, TenantId
 from tests.integration.llm.fake_server import FakeServer, Hit
 
 SCALE = 0.1
+PATIENCE_S = 4.0  # where silence is not the subject: a busy machine is no failure of a provider
+SHORT = {"first_content_timeout_s": 10 * SCALE, "idle_timeout_s": 10 * SCALE}
 MAX_HITS = 6  # of one request, over all targets
 PROMPT = "How long does a refund take?"
 
@@ -125,8 +127,8 @@ async def open_theatre(
         for n, own in enumerate(targets or ({}, {}), 1):
             facts: dict[str, Any] = {
                 "name": f"p{n}", "dialect": dialect, "url": fake.url(f"p{n}", own.get("dialect", dialect)),
-                "model": f"model-{n}", "connect_timeout_s": 2 * scale, "first_content_timeout_s": 10 * scale,
-                "idle_timeout_s": 10 * scale, **own,
+                "model": f"model-{n}", "connect_timeout_s": 2 * scale, "first_content_timeout_s": PATIENCE_S,
+                "idle_timeout_s": PATIENCE_S, **own,
             }  # fmt: skip
             hops[facts["name"]] = Hop(Provider(Target(**facts), None, http), Breaker(limits(scale)))
         metrics = Metrics()

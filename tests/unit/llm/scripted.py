@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from rag.calls import Call, ChatRequest, Message, Reply, Usage
+from rag.calls import Attempt, Call, ChatRequest, Message, Reply, Usage
 from rag.errors import RagError
 from rag.llm.breaker import Breaker, BreakerLimits
 from rag.llm.events import Alive, End, Event, Text
@@ -72,6 +72,9 @@ class Sentences:
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         self.hits += 1
+        call.attempts.append(
+            Attempt(len(call.attempts) + 1, "extractive", "extractive", "sentences", "answered", Usage(), "", 1.0, 1.0)
+        )
         yield "From the sources. [1]"
         yield Reply("From the sources. [1]", "extractive", "sentences")
 

@@ -20,7 +20,7 @@ async def test_a_wait_ends_at_its_limit() -> None:
     with pytest.raises(TimeoutError):
         await wait(Watch(), 5, 0.05)
 
-    assert 0.05 <= time.monotonic() - started < 0.2
+    assert 0.05 <= time.monotonic() - started < 0.5
 
 
 async def test_each_wait_has_its_own_limit_whether_later_or_earlier() -> None:
@@ -33,7 +33,7 @@ async def test_each_wait_has_its_own_limit_whether_later_or_earlier() -> None:
     with pytest.raises(TimeoutError):
         await wait(watch, 5, 0.05)
 
-    assert time.monotonic() - started < 0.2
+    assert time.monotonic() - started < 0.5
     await wait(watch, 0.01, 0.5)  # and what comes after is as ever
 
 

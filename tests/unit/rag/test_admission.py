@@ -57,24 +57,21 @@ async def test_a_stream_holds_its_slot_until_its_last_piece() -> None:
         assert gate.running == 1
         pieces.append(piece)
 
-    assert pieces[:3] == ["", "a", "b"]
-    assert isinstance(pieces[3], Reply)
+    assert pieces[:2] == ["a", "b"]
+    assert isinstance(pieces[2], Reply)
     assert gate.running == 0
 
 
-async def test_a_stream_that_waits_has_its_place_before_its_slot_and_is_refused_before_that() -> None:
-    gate = Gate(Limits(slots=1, queue=1))
+async def test_a_stream_for_which_there_is_no_room_is_refused_before_its_first_piece() -> None:
+    gate = Gate(Limits(slots=1, queue=0))
     chat = CountingChat("a")
     held = gate.enter(tenant_id("acme"), batch=False)
 
-    async with aclosing(AdmittedChat(chat, gate).stream(REQUEST, call())) as waiting:
-        first = await anext(waiting)
-        with pytest.raises(Busy):
-            await anext(AdmittedChat(chat, gate).stream(REQUEST, call()))
-        queued = gate.waiting
+    with pytest.raises(Busy):
+        await anext(AdmittedChat(chat, gate).stream(REQUEST, call()))
     gate.leave(held)
 
-    assert (first, queued, gate.waiting, gate.running, chat.requests) == ("", 1, 0, 0, [])
+    assert (gate.waiting, gate.running, chat.requests) == (0, 0, [])
 
 
 async def test_a_stream_that_is_closed_or_fails_frees_its_slot() -> None:
@@ -82,7 +79,6 @@ async def test_a_stream_that_is_closed_or_fails_frees_its_slot() -> None:
     chat = CountingChat("a", "b", error=UpstreamIncomplete())
 
     async with aclosing(AdmittedChat(chat, gate).stream(REQUEST, call())) as pieces:
-        await anext(pieces)
         await anext(pieces)
     closed = (gate.running, chat.at_once)
     with pytest.raises(UpstreamIncomplete):
