@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,16 +135,22 @@ def service(
     clone: Callable[[], str], process_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Service, str]]:
     """A running `rag serve`, and the URL of its database."""
-    folder = tmp_path_factory.mktemp("service")
     database_url = clone()
-    own = {"DATABASE_URL": database_url, "RAG_HOME": str(folder), "RAG_POOL_SIZE": "4"}
+    own = {"DATABASE_URL": database_url, "RAG_POOL_SIZE": "4"}
+    with serving_process({**process_environment, **own}, tmp_path_factory.mktemp("service")) as service:
+        yield service, database_url
+
+
+@contextmanager
+def serving_process(environment: dict[str, str], folder: Path) -> Iterator[Service]:
+    """A running `rag serve` whose data and log are in *folder*."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "rag", "serve", "--port", "0"],
-            env={**process_environment, **own}, stdout=log, stderr=log,
+            env={**environment, "RAG_HOME": str(folder)}, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        yield Service(_address(process, folder / "log"), folder / "log"), database_url
+        yield Service(_address(process, folder / "log"), folder / "log")
     finally:
         process.terminate()
         process.wait(10)
