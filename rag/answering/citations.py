@@ -15,6 +15,7 @@ from rag.marks import literal
 from rag.protocols import Reranker
 from rag.values import Citation, Deadline, Passage
 
+QUOTED_TERMS = 3  # fewer words in a row stand in many texts
 JUDGING_S = 1.0  # for the cross-encoder on claims in other words; the answer itself is there already
 
 
@@ -31,14 +32,15 @@ async def cite(reply: Reply, passages: Sequence[Passage], *, reranker: Reranker,
     """What the reply says, and where its sources say it.
 
     A citation's quote is the place the model names, or the sentence of the source that is the marked claim, or else
-    the sentence that shares most terms with it. A model that names its places has its claims from there.
+    the sentence that shares most terms with it. What is quoted without a mark is cited too. A model that names its
+    places has its claims from there.
     """
     text = shown_whole(reply.text, [passage.n for passage in passages])
     if text and reply.spans is not None:
         by_n = {passage.n: passage for passage in passages}
         return Cited(text, tuple(_citation(by_n[n], start, end) for n, start, end in reply.spans), ())
     sources = {passage.n: Source(passage) for passage in passages}
-    said = list(claims(text))
+    said = [_quoted(claim, sources) for claim in claims(text)]
     deadline = Deadline.after(min(JUDGING_S, deadline.remaining_s()))
     found: dict[tuple[int, int, int], Citation] = {}
     doubted: set[Claim] = set()
@@ -63,6 +65,14 @@ def _listed(said: Iterable[Claim], *, uncited: Container[Claim], doubted: Contai
             yield Unsupported(claim.start, claim.end, "uncited")
         elif claim in doubted:
             yield Unsupported(claim.start, claim.end, "unsupported")
+
+
+def _quoted(claim: Claim, sources: Mapping[int, Source]) -> Claim:
+    """The claim; one without a mark that stands in a source word for word names that source all the same."""
+    if claim.clauses or len(analyse(claim.text)) < QUOTED_TERMS:
+        return claim
+    holding = (n for n, source in sources.items() if claim.text in literal(source.passage.text))
+    return next((replace(claim, clauses=(Clause(claim.text, (n,)),)) for n in holding), claim)
 
 
 def _is_left_to_the_next(claim: Claim, said: Sequence[Claim], sources: Mapping[int, Source]) -> bool:

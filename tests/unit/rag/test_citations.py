@@ -132,3 +132,12 @@ async def test_every_mark_is_of_the_passage_with_that_number_whatever_its_docume
         (1, "Fees are kept."),
         (2, "Cash is refused."),
     ]
+
+
+async def test_a_sentence_quoted_without_a_mark_is_cited_too_and_another_is_listed(passage: Make) -> None:
+    quoted = "Refunds take five working days."
+
+    found = await cited(reply(f"{quoted} Trains are late."), [passage(1, REFUNDS), passage(2, f"Hello. {quoted}")])
+
+    assert spans(found.citations) == [(2, 7, 38, quoted)]
+    assert [(doubt.start, doubt.reason) for doubt in found.unsupported] == [(32, "uncited")]
