@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +20,8 @@ import pytest_asyncio
 import uvicorn
 
 from rag.answering.answerer import Answerer, Answering
+from rag.answering.metering import MeteredChat
+from rag.answering.prices import Prices
 from rag.app import Background, create_app
 from rag.llm.lanes import Chain, Lanes
 from rag.protocols import ChatModel
@@ -269,7 +271,11 @@ def fake_service(clone: Callable[[], str]) -> OpenFake:
 
             @asynccontextmanager
             async def services(_: Settings, metrics: Metrics) -> AsyncIterator[Services]:
-                yield _fake_services(settings, database, chat or FakeChat("Yes. [1]"), metrics)
+                asked = chat or FakeChat("Yes. [1]")
+                metered = MeteredChat(asked, database, prices=Prices({}), chains={})
+                services = _fake_services(settings, database, metered, metrics)
+                yield replace(services, lanes=getattr(asked, "lanes", services.lanes))
+                await metered.drain()
 
             app = create_app(settings, services, background=background)
             async with _serving(app) as address, httpx2.AsyncClient(base_url=address, timeout=30) as http:
@@ -295,7 +301,7 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
         answering=Answering(0.5, settings.section_chars),
         cache=open_cache(settings, database, embedders(embedder)),
     )
-    lanes = getattr(chat, "lanes", Lanes({"answer": Chain((), extractive=True)}))
+    lanes = Lanes({"answer": Chain((), extractive=True)})
     return Services(settings, database, embedders(embedder), retriever, answerer, lanes, metrics)
 
 
