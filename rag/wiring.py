@@ -48,6 +48,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
         open_reranker(settings) as reranker,
         open_chat(settings, reranker, metrics) as chat,
         open_store(settings) as database,
+        guarded(chat, settings, database, metrics) as guarded_chat,
     ):
         retriever = Retriever(
             database,
@@ -66,19 +67,28 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
                 leg_deadline_s=settings.search_deadline_s,
             ),
         )
-        metered = MeteredChat(chat, database, prices=Prices(settings.prices), chains=paid_chains(settings))
         answerer = Answerer(
             database,
             retriever=retriever,
             reranker=reranker,
-            chat=AdmittedChat(metered, _gate(settings, metrics)),
+            chat=guarded_chat,
             answering=Answering(settings.answer_min_support, settings.section_chars, _window_tokens(settings)),
             cache=open_cache(settings, database, embedders),
         )
-        try:
-            yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
-        finally:
-            await metered.drain()
+        yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
+
+
+@asynccontextmanager
+async def guarded(
+    chat: ChatModel, settings: Settings, database: Database, metrics: Metrics
+) -> AsyncIterator[ChatModel]:
+    """*chat* as requests reach it: let in, then paid for, then told nothing that it should not be."""
+    told = _redacting(chat, settings)
+    metered = MeteredChat(told, database, prices=Prices(settings.prices), chains=paid_chains(settings))
+    try:
+        yield AdmittedChat(metered, _gate(settings, metrics))
+    finally:
+        await metered.drain()
 
 
 def _redacting(chat: ChatModel, settings: Settings) -> ChatModel:

@@ -77,6 +77,7 @@ class MeteredChat:
         self._sellers = {target.name: seller(target.url) for chain in chains.values() for target in chain}
         self._grace_s = grace_s
         self._settler = Settler(database, grace_s)
+        self._judging: set[asyncio.Task[list[Verdict]]] = set()
 
     async def complete(self, request: ChatRequest, call: Call) -> Reply:
         """The whole reply."""
@@ -95,6 +96,7 @@ class MeteredChat:
 
     async def drain(self) -> None:
         """Return when every call that has ended is settled, or the database is still lost after a while."""
+        await asyncio.gather(*self._judging, return_exceptions=True)  # of calls cancelled meanwhile
         await self._settler.drain()
 
     @asynccontextmanager
@@ -115,10 +117,13 @@ class MeteredChat:
             return False
         money = self._worst(chain, size)
         lasts_s = max(call.deadline.remaining_s(), 0.0) + self._grace_s
+        judging = asyncio.create_task(self._judged(call, size, money=money, lasts_s=lasts_s))
+        self._judging.add(judging)
+        judging.add_done_callback(self._judged_at_last)
         try:
-            verdicts = await self._judged(call, size, money=money, lasts_s=lasts_s)
+            verdicts = await asyncio.shield(judging)
         except asyncio.CancelledError:
-            self._settle(task, call, size)  # it may have been reserved all the same
+            judging.add_done_callback(lambda _: self._settle(task, call, size))  # what it has reserved all the same
             raise
         if any(verdict.wanted is None for verdict in verdicts):
             models = ", ".join(target.model for target in chain if self._rates(target, size) is None)
@@ -134,6 +139,11 @@ class MeteredChat:
         if all(verdict.fits for verdict in verdicts) or not await reap(self._database, call.tenant_id):
             return verdicts
         return await reserve(self._database, call.tenant_id, call.id, tokens=tokens, money=money, lasts_s=lasts_s)
+
+    def _judged_at_last(self, judging: asyncio.Task[list[Verdict]]) -> None:
+        self._judging.discard(judging)
+        if not judging.cancelled():
+            judging.exception()  # heard here, should nobody wait for it any more
 
     def _worst(self, chain: Sequence[Target], size: Size) -> Decimal | None:
         found = [self._rates(target, size) for target in chain]

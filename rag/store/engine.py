@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -132,14 +133,28 @@ class TenantTx:
 class LoneStatement:
     """A transaction of one statement for one tenant, in one message to the server: where each round trip counts."""
 
-    def __init__(self, tenant_id: TenantId, pool: AsyncConnectionPool[Connection]) -> None:
-        """Run it on a connection of *pool*."""
+    def __init__(
+        self, tenant_id: TenantId, pool: AsyncConnectionPool[Connection], under_way: set[asyncio.Task[list[TupleRow]]]
+    ) -> None:
+        """Run it on a connection of *pool*; *under_way* holds it until it is done."""
         self._tenant_id = tenant_id
         self._pool = pool
+        self._under_way = under_way
 
     async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
-        """The rows of a named statement, committed."""
-        given = {**parameters, "tenant_id": self._tenant_id}
+        """The rows of a named statement, committed; it is carried out also when its caller is cancelled."""
+        # a connection whose pipeline is left in the middle is of no use to the next
+        work = asyncio.create_task(self._fetch(statement, {**parameters, "tenant_id": self._tenant_id}))
+        self._under_way.add(work)
+        work.add_done_callback(self._done)
+        return await asyncio.shield(work)
+
+    def _done(self, work: asyncio.Task[list[TupleRow]]) -> None:
+        self._under_way.discard(work)
+        if not work.cancelled():
+            work.exception()  # heard here, should nobody wait for it any more
+
+    async def _fetch(self, statement: str, given: Mapping[str, object]) -> list[TupleRow]:
         with translated():
             async with self._pool.connection() as connection:
                 async with connection.pipeline():
@@ -169,6 +184,7 @@ class Database:
     def __init__(self, pool: AsyncConnectionPool[Connection]) -> None:
         """Use *pool*, made by `open_database`."""
         self._pool = pool
+        self._under_way: set[asyncio.Task[list[TupleRow]]] = set()
 
     @asynccontextmanager
     async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
@@ -190,7 +206,7 @@ class Database:
 
     def alone(self, tenant_id: TenantId) -> LoneStatement:
         """As `tenant`, for a single statement."""
-        return LoneStatement(tenant_id, self._pool)
+        return LoneStatement(tenant_id, self._pool, self._under_way)
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerTx]:

@@ -20,8 +20,6 @@ import pytest_asyncio
 import uvicorn
 
 from rag.answering.answerer import Answerer, Answering
-from rag.answering.metering import MeteredChat
-from rag.answering.prices import Prices
 from rag.app import Background, create_app
 from rag.llm.lanes import Chain, Lanes
 from rag.protocols import ChatModel
@@ -33,7 +31,7 @@ from rag.store.engine import Database, open_database
 from rag.store.tenancy import create_key, create_tenant
 from rag.telemetry import Metrics
 from rag.values import TenantId
-from rag.wiring import Services, open_cache
+from rag.wiring import Services, guarded, open_cache
 from tests.fakes import FakeChat, FakeEmbedder, FakeReranker, embedders
 
 START_S = 30
@@ -272,10 +270,9 @@ def fake_service(clone: Callable[[], str]) -> OpenFake:
             @asynccontextmanager
             async def services(_: Settings, metrics: Metrics) -> AsyncIterator[Services]:
                 asked = chat or FakeChat("Yes. [1]")
-                metered = MeteredChat(asked, database, prices=Prices({}), chains={})
-                services = _fake_services(settings, database, metered, metrics)
-                yield replace(services, lanes=getattr(asked, "lanes", services.lanes))
-                await metered.drain()
+                async with guarded(asked, settings, database, metrics) as guarded_chat:
+                    services = _fake_services(settings, database, guarded_chat, metrics)
+                    yield replace(services, lanes=getattr(asked, "lanes", services.lanes))
 
             app = create_app(settings, services, background=background)
             async with _serving(app) as address, httpx2.AsyncClient(base_url=address, timeout=30) as http:

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import psycopg
 import pytest
 
-from rag.answering.admission import AdmittedChat
-from rag.answering.gate import Gate, Limits
 from rag.app import Background
 from rag.store.tenancy import create_tenant
-from rag.values import tenant_id
 from tests.e2e.conftest import Caller, FakeService, OpenFake, document
 from tests.e2e.test_jobs_http import working
 from tests.e2e.test_query_http import events
-from tests.fakes import FakeEmbedder
+from tests.fakes import FakeChat, FakeEmbedder
 from tests.integration.caching import TARGETS, ScriptedChat
 
 ASKED = "What are the salary bands?"
@@ -90,15 +88,16 @@ async def test_a_deleted_document_is_in_no_answer_from_then_on(fake_service: Ope
 async def test_beyond_the_slots_and_the_queue_the_answer_is_429_with_the_time_to_come_back(
     fake_service: OpenFake, worker: Background
 ) -> None:
-    gate = Gate(Limits(slots=1, queue=0))
-    async with fake_service(AdmittedChat(ScriptedChat(), gate), worker) as service:
+    chat = FakeChat("The bands are secret. [1]", delay_s=0.5)
+    async with fake_service(chat, worker, answer_concurrency=1, answer_queue=0) as service:
         [asker] = await staffed(service, "t1", "hr")
-        held = gate.enter(tenant_id("t1"), batch=False)
+        first = asyncio.create_task(asker.query(ASKED))
+        while not chat.requests:
+            await asyncio.sleep(0.01)
         refused = [
             await asker.send("POST", "/v1/query", json={"query": ASKED, **how}) for how in ({}, {"stream": True})
         ]
-        gate.leave(held)
-        answered = await asker.query(ASKED)
+        answered = await first
         streamed = await events(asker, ASKED)
 
     assert [(response.status_code, response.json()["code"]) for response in refused] == [(429, "busy")] * 2

@@ -37,7 +37,7 @@ async def many(database: Database, tenant: TenantId, calls: int) -> None:
 
 async def hang(database: Database, tenant: TenantId) -> None:
     async for _ in metered(database, SpendingChat(gate=asyncio.Event()), grace_s=1.0).stream(
-        request(), call(tenant, seconds=0.5)
+        request(), call(tenant, seconds=3.0)
     ):
         say(ASKED)
 
