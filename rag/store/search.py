@@ -41,7 +41,7 @@ UNCOUNTED = 2**62  # a partition that was never analysed
 # the candidates that a walk of the graph keeps: the more vectors there are, the more it takes to find nearly all of the
 # nearest 50; with too few it may not even come to their neighbourhood (decision 0011)
 EF_LEAST, EF_SHARE, EF_MOST = 300, 500, 1000
-CANDIDATES = 4  # of all vectors compared, for each that is wanted: half of them may be out of scope
+CANDIDATES = 4  # of all vectors compared, for each that is wanted: two of three may be out of scope
 _D, _C, _E, _N = documents.c, chunks.c, embeddings.c, neighbours.c
 _VECTOR = bindparam("vector", type_=HALFVEC(DIMS))
 _DISTANCE = _E.embedding.op("<=>")(_VECTOR).label("distance")
