@@ -32,7 +32,7 @@ ABOUT = """\
 Builds a new index from the stored documents, with the first embedder of RAG_EMBEDDER and the analyser and chunker of
 this release, and then switches the tenant to it. Searches and uploads go on meanwhile; the same command goes on where
 one was cut short. The index before is kept: --rollback goes back to it, --drop-old frees its room. While both are
-in the HNSW graph, each of over 10,000 chunks, vectors are compared one by one, since half of the graph is of the other
+in the HNSW graph, each of over 8,000 chunks, vectors are compared one by one, since half of the graph is of the other
 index. There is no switch to an index in which a document has chunks and no vector, unless --force."""
 
 

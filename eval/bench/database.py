@@ -70,6 +70,7 @@ class Store:
         room = vectors * GRAPH_BYTES // MIB + 64
         workers = (os.cpu_count() or 1) - 1 if _shared_mib() > room else 0
         with self.owner.transaction():
+            [(definition,)] = self.owner.execute("SELECT pg_get_indexdef('ix_neighbours_hnsw'::regclass)").fetchall()
             self.owner.execute("DROP INDEX ix_neighbours_hnsw")
             self.owner.execute(
                 "INSERT INTO neighbours (tenant_id, ord, embedding)"
@@ -78,9 +79,7 @@ class Store:
             )
             self.owner.execute("SELECT set_config('maintenance_work_mem', %s, true)", (f"{room}MB",))
             self.owner.execute("SELECT set_config('max_parallel_maintenance_workers', %s, true)", (str(workers),))
-            self.owner.execute(
-                "CREATE INDEX ix_neighbours_hnsw ON neighbours USING hnsw (embedding halfvec_cosine_ops)"
-            )
+            self.owner.execute(definition.replace(" ON ONLY ", " ON "))  # of all partitions
             self.owner.execute("UPDATE indexes SET graphed = true WHERE tenant_id = ANY(%s)", (tenants,))
 
     def settle(self) -> None:

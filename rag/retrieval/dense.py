@@ -23,6 +23,7 @@ from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
 REMEMBERED, REMEMBERED_S = 1000, 60  # scopes, and for how long it is known how to search them
 FEW = 500  # chunks, which are compared in less time than it takes to count those that match
+SIFTED_SHARE = 3  # one in so many in scope, or more: looking up each chunk first takes three times as long
 DEEPER = 4  # times as many rows when copies of one text filled the places
 
 
@@ -116,7 +117,7 @@ class _Ways:
         # an index walk passes by nearly all it finds when most of its rows are another tenant's, or filtered away
         if state.graphed and matching > self._exact_below and 2 * matching > await partition_rows(tx):
             return _Way.GRAPH
-        return _Way.SIFTED if 2 * matching > state.alive else _Way.SCOPED
+        return _Way.SIFTED if SIFTED_SHARE * matching > state.alive else _Way.SCOPED
 
 
 class _Search:

@@ -23,20 +23,19 @@ from rag.values import TenantId
 
 CONNECT_TIMEOUT_S = 5  # a server that accepts and says nothing
 LOCK_TIMEOUT = "30s"  # for another writer of the same tenant; then the caller hears of it
-# in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement
+# in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement; in
+# one message with its beginning, since a search waits for two dozen messages
 _IN_ROLE = sql.SQL("BEGIN; SELECT set_config('role', {}, true)")
-_OF_TENANT = sql.SQL("SELECT set_config('role', %(role)s, true), set_config('app.tenant_id', %(tenant)s, true)")
+_OF_TENANT = sql.SQL("{}; SELECT set_config('role', {}, true), set_config('app.tenant_id', {}, true)")
 _WRITING = sql.SQL("BEGIN")
 _ALONE = sql.SQL(
     "SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true),"
     " set_config('plan_cache_mode', 'force_generic_plan', true)"
 )
+_OF_STATEMENT = sql.SQL("SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true)")
 _SETTING = sql.SQL("set_config(%s, %s, true)")
 _SNAPSHOT = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 Connection = psycopg.AsyncConnection[TupleRow]
-Text = sql.SQL | sql.Composed | LiteralString
-Parameters = Mapping[str, object] | Sequence[object] | None
-Sent = tuple[Text, Parameters]
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
 
 
@@ -55,47 +54,31 @@ class Compiled:
 
 
 class TenantTx:
-    """A transaction that sees one tenant's rows; every statement is given the tenant's id.
+    """A transaction that sees one tenant's rows; every statement is given the tenant's id."""
 
-    What begins it, and settings, wait for the next statement and go out in one message with it: a search waits for a
-    dozen messages.
-    """
-
-    def __init__(self, connection: Connection, tenant_id: TenantId, begin: sql.SQL | None) -> None:
-        """Use *connection*, on which nothing is begun: *begin* it and set the tenant before the first statement.
-
-        Without a beginning, the tenant is set before each statement, and ends with it.
-        """
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        """Wrap *connection*, on which the tenant is set."""
         self._connection = connection
         self.tenant_id = tenant_id
-        self._always: tuple[Sent, ...] = ()
-        of_tenant = (_OF_TENANT, {"role": APP_ROLE, "tenant": str(tenant_id)})
-        self._ahead: list[Sent] = []
-        if begin is None:
-            self._always = (of_tenant,)
-        else:
-            self._ahead = [(begin, None), of_tenant]
 
     async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
         """The rows of a named statement."""
-        cursor = await self._send(statements()[statement], self._with(parameters))
+        cursor = await self._execute(statements()[statement], self._with(parameters))
         return await cursor.fetchall()
 
     async def run(self, statement: str, **parameters: object) -> int:
         """The number of rows a named statement touched."""
-        return (await self._send(statements()[statement], self._with(parameters))).rowcount
+        return (await self._execute(statements()[statement], self._with(parameters))).rowcount
 
     async def run_many(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Run a named statement once for each of *rows*, pipelined."""
-        await self._catch_up()
-        async with self._connection.cursor() as cursor:
+        async with self._begun.cursor() as cursor:
             await cursor.executemany(statements()[statement], [self._with(row) for row in rows])
 
     async def copy(self, statement: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
         """The number of *rows* that a named COPY of columns of *types* took in."""
-        await self._catch_up()
         count = 0
-        async with self._connection.cursor() as cursor, cursor.copy(statements()[statement]) as copy:
+        async with self._begun.cursor() as cursor, cursor.copy(statements()[statement]) as copy:
             copy.set_types(types)
             for count, row in enumerate(rows, 1):  # noqa: B007 - the count is what is wanted
                 await copy.write_row(row)
@@ -103,28 +86,24 @@ class TenantTx:
 
     async def select(self, query: Compiled, **parameters: object) -> list[TupleRow]:
         """The rows of a compiled query; its `tenant_id` parameter is filled in here."""
-        cursor = await self._send(query.text, {**query.parameters, **self._with(parameters)})
+        cursor = await self._execute(query.text, {**query.parameters, **self._with(parameters)})
         return await cursor.fetchall()
 
     async def tune(self, **settings: str) -> None:
         """Set run-time parameters, dots written as two underscores, until the transaction ends."""
         calls = sql.SQL(", ").join([_SETTING] * len(settings))
         pairs = [part for name, value in settings.items() for part in (name.replace("__", "."), value)]
-        self._ahead.append((sql.SQL("SELECT {}").format(calls), pairs))
+        await self._begun.execute(sql.SQL("SELECT {}").format(calls), pairs)
 
-    async def _send(self, text: Text, parameters: Parameters) -> psycopg.AsyncCursor[TupleRow]:
-        ahead, self._ahead = (*self._ahead, *self._always), []
-        if not ahead:
-            return await self._connection.execute(text, parameters, binary=True)
-        async with self._connection.pipeline():  # a transaction by itself where none is begun
-            for sent in ahead:
-                await self._connection.execute(*sent)
-            return await self._connection.execute(text, parameters, binary=True)
+    @property
+    def _begun(self) -> Connection:
+        """The connection with the tenant set on it."""
+        return self._connection
 
-    async def _catch_up(self) -> None:
-        ahead, self._ahead = self._ahead, []
-        for sent in ahead:
-            await self._connection.execute(*sent)
+    async def _execute(
+        self, query: sql.SQL | LiteralString, parameters: Mapping[str, object]
+    ) -> psycopg.AsyncCursor[TupleRow]:
+        return await self._connection.execute(query, parameters, binary=True)
 
     def _with(self, parameters: Mapping[str, object]) -> dict[str, object]:
         return {**parameters, "tenant_id": self.tenant_id}
@@ -165,6 +144,21 @@ class LoneStatement:
                 return await cursor.fetchall()
 
 
+class _ReadingTx(TenantTx):
+    """Each statement is a transaction by itself, which the server makes of all that comes before one Sync."""
+
+    @property
+    def _begun(self) -> Connection:
+        raise StoreError("a reading has no transaction to write many rows or to make settings in")
+
+    async def _execute(
+        self, query: sql.SQL | LiteralString, parameters: Mapping[str, object]
+    ) -> psycopg.AsyncCursor[TupleRow]:
+        async with self._connection.pipeline():
+            await self._connection.execute(_OF_STATEMENT, (APP_ROLE, str(self.tenant_id)))
+            return await super()._execute(query, parameters)
+
+
 class WorkerTx:
     """A transaction that sees the queue of every tenant, and nothing else."""
 
@@ -189,20 +183,25 @@ class Database:
     @asynccontextmanager
     async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """A transaction under row-level security for one tenant."""
-        async with self._transaction() as connection:
-            yield TenantTx(connection, tenant_id, _WRITING)
+        async with self._transaction(_of_tenant(tenant_id, _WRITING)) as connection:
+            yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager
     async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """As `tenant`, read only, and every statement sees the same moment: counters fit the rows they count."""
-        async with self._transaction() as connection:
-            yield TenantTx(connection, tenant_id, _SNAPSHOT)
+        async with self._transaction(_of_tenant(tenant_id, _SNAPSHOT)) as connection:
+            yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager
     async def reading(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
-        """As `tenant`, for a statement or two that read: each is a transaction by itself, in one message."""
-        async with self._transaction() as connection:
-            yield TenantTx(connection, tenant_id, None)
+        """As `tenant`, for a statement or two that read: each is a transaction by itself, one wait instead of three."""
+        with translated():
+            async with self._pool.connection() as connection:
+                try:
+                    yield _ReadingTx(connection, tenant_id)
+                finally:
+                    if connection.pgconn.pipeline_status:  # who is cancelled in the middle of one leaves it to nobody
+                        await connection.close()
 
     def alone(self, tenant_id: TenantId) -> LoneStatement:
         """As `tenant`, for a single statement."""
@@ -211,8 +210,7 @@ class Database:
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[WorkerTx]:
         """A transaction in the role that may see which tenants have work waiting."""
-        async with self._transaction() as connection:
-            await connection.execute(_IN_ROLE.format(WORKER_ROLE), prepare=False)  # several, which cannot be prepared
+        async with self._transaction(_IN_ROLE.format(WORKER_ROLE)) as connection:
             yield WorkerTx(connection)
 
     async def describe(self) -> str:
@@ -228,15 +226,19 @@ class Database:
     @asynccontextmanager
     async def bare(self) -> AsyncIterator[Connection]:
         """A transaction with no tenant set, for the start-up probe."""
-        async with self._transaction() as connection:
-            await connection.execute(_IN_ROLE.format(APP_ROLE), prepare=False)
+        async with self._transaction(_IN_ROLE.format(APP_ROLE)) as connection:
             yield connection
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Connection]:
+    async def _transaction(self, begin: sql.Composed) -> AsyncIterator[Connection]:
         with translated():
-            async with self._pool.connection() as connection:  # which commits, or rolls back, what is begun on it
+            async with self._pool.connection() as connection:  # which commits, or rolls back, what is begun here
+                await connection.execute(begin, prepare=False)  # several statements cannot be prepared
                 yield connection
+
+
+def _of_tenant(tenant_id: TenantId, begin: sql.SQL) -> sql.Composed:
+    return _OF_TENANT.format(begin, APP_ROLE, str(tenant_id))
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
 )
 
 from rag.protocols import Ordinals, Vectors
@@ -40,7 +41,7 @@ UNCOUNTED = 2**62  # a partition that was never analysed
 # the candidates that a walk of the graph keeps: the more vectors there are, the more it takes to find nearly all of the
 # nearest 50; with too few it may not even come to their neighbourhood (decision 0011)
 EF_LEAST, EF_SHARE, EF_MOST = 300, 500, 1000
-CANDIDATES = 4  # of all vectors compared, for each that is wanted: half of them may be out of scope
+CANDIDATES = 4  # of all vectors compared, for each that is wanted: two of three may be out of scope
 _D, _C, _E, _N = documents.c, chunks.c, embeddings.c, neighbours.c
 _VECTOR = bindparam("vector", type_=HALFVEC(DIMS))
 _DISTANCE = _E.embedding.op("<=>")(_VECTOR).label("distance")
@@ -230,14 +231,11 @@ def _sifted(condition: ColumnElement[bool]) -> Select[Any]:
     near = nearest.cte("near").prefix_with("MATERIALIZED", dialect="postgresql")
     # others may be as near as the last candidate, and come first by their content
     last = select(func.max(near.c.distance)).scalar_subquery()
-    return (
-        select(_C.content, near.c.distance)
-        .join_from(near, chunks, _C.ord == near.c.ord)
-        .join(documents, _OF_DOCUMENT)
-        .where(condition, _THIS_INDEX, near.c.distance < last)
-        .order_by(near.c.distance, _C.content)
-        .limit(_LIMIT)
-    )
+    seen = select(_C.content).join_from(chunks, documents, _OF_DOCUMENT)
+    # one at a time, the nearest first: beside many tenants, the planner would rather read all chunks of this one
+    hit = seen.where(condition, _THIS_INDEX, _C.ord == near.c.ord).limit(1).lateral("hit")
+    found = select(hit.c.content, near.c.distance).join_from(near, hit, true()).where(near.c.distance < last)
+    return found.order_by(near.c.distance, hit.c.content).limit(_LIMIT)
 
 
 def _indexed(condition: ColumnElement[bool]) -> Select[Any]:

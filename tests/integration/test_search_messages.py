@@ -107,7 +107,7 @@ async def test_documents_that_are_gone_from_a_remembered_scope_leave_no_gap(
 
 
 @pytest.mark.parametrize(("last", "sifted"), [("note-9", True), ("note-2", False)])
-async def test_all_vectors_are_compared_first_only_where_most_are_in_scope(
+async def test_all_vectors_are_compared_first_only_where_many_are_in_scope(
     database: Database, tenant: TenantId, notes: Notes, monkeypatch: pytest.MonkeyPatch, last: str, *, sifted: bool
 ) -> None:
     monkeypatch.setattr(dense, "FEW", 60)

@@ -116,11 +116,13 @@ async def test_settings_hold_for_the_statements_after_them_and_end_with_the_tran
     assert tuned == [[("off",)], [("off",)]]
 
 
-async def test_a_transaction_that_begins_with_a_statement_run_many_times_is_its_tenants(
-    single: Database, tenant: TenantId
+async def test_a_reading_writes_no_rows_and_makes_no_settings_outside_a_transaction(
+    database: Database, tenant: TenantId
 ) -> None:
-    async with single.tenant(tenant) as tx:
-        await tx.run_many("find_tenant", [{}, {}])
-        who = await tx.select(WHO)
-
-    assert who == [("rag_app", str(tenant))]
+    async with database.reading(tenant) as tx:
+        with pytest.raises(StoreError, match="no transaction"):
+            await tx.run_many("find_tenant", [{}])
+        with pytest.raises(StoreError, match="no transaction"):
+            await tx.copy("stage_chunks", [], [])
+        with pytest.raises(StoreError, match="no transaction"):
+            await tx.tune(enable_sort="off")
