@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from decimal import Decimal
 from rag.answering.prices import Prices, Rates, seller
 from rag.answering.refusal import refusal
 from rag.answering.settlement import Settler
-from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage
+from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage, tokens_of
 from rag.errors import PriceUnknown
 from rag.protocols import ChatModel
 from rag.settings import Settings, Target
@@ -41,7 +40,7 @@ class Size:
 def size_of(request: ChatRequest) -> Size:
     """An upper bound of the request's tokens, for any model and script."""
     texts = [m.text for m in request.messages] or [request.question, *(p.text for p in request.passages)]
-    read = sum(math.ceil(max(len(t) / 2, len(t.encode(errors="replace")) / 3)) + TURN_TOKENS for t in texts)
+    read = sum(tokens_of(text) + TURN_TOKENS for text in texts)
     return Size(read, request.max_tokens)
 
 

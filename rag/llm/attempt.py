@@ -6,11 +6,11 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from rag.calls import Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage
+from rag.calls import Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, tokens_of
 from rag.llm.breaker import Permit
 from rag.llm.events import End, Event, Text, UsageSeen
 from rag.llm.failures import Failure
-from rag.llm.hop import Hop, prompt_tokens, tokens_of
+from rag.llm.hop import Hop, prompt_tokens
 from rag.llm.watch import Watch
 
 NOTHING = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)

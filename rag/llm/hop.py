@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rag.calls import ChatRequest
+from rag.calls import ChatRequest, tokens_of
 from rag.llm.breaker import Breaker
 from rag.llm.provider import Provider
 from rag.settings import Target
@@ -22,11 +22,6 @@ class Hop:
     def target(self) -> Target:
         """The settings' target."""
         return self.provider.target
-
-
-def tokens_of(text: str) -> int:
-    """No fewer tokens than a model would count: half the characters, but a CJK character is more than one."""
-    return -(-max(3 * len(text), 2 * len(text.encode(errors="surrogatepass"))) // 6)
 
 
 def prompt_tokens(request: ChatRequest) -> int:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rag.calls import Message
+from rag.calls import Message, tokens_of
 from rag.errors import ContextLength, SetupError
-from rag.llm.hop import Hop, tokens_of
+from rag.llm.hop import Hop
 from rag.llm.lanes import Chain, Lanes
 from tests.unit.llm.scripted import Scripted, asked
 
