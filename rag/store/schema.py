@@ -29,7 +29,7 @@ from rag.store.columns import metadata as metadata
 from rag.store.columns import moment_column, tenant_column
 from rag.values import DIMS
 
-REVISION = "0005"  # the newest migration; a test holds it to Alembic's head
+REVISION = "0006"  # the newest migration; a test holds it to Alembic's head
 PARTITIONS = 8  # of chunks, embeddings and neighbours, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
@@ -168,6 +168,7 @@ neighbours = Table(
         "ix_neighbours_hnsw",
         "embedding",
         postgresql_using="hnsw",
+        postgresql_with={"m": 24, "ef_construction": 100},  # with fewer, parts of a large graph cannot be reached
         postgresql_ops={"embedding": "halfvec_cosine_ops"},
     ),
     postgresql_partition_by="HASH (tenant_id)",
