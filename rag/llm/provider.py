@@ -59,7 +59,7 @@ async def open_http() -> AsyncIterator[httpx2.AsyncClient]:
     """The one client for all providers; how many calls run at once is decided before they come here."""
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS)
     # only httpx2's own transport knows the way through a proxy
-    transport = None if getproxies().keys() - {"no"} else Connections(IDLE_CONNECTIONS)
+    transport = None if getproxies().keys() - {"no"} else Connections()
     async with httpx2.AsyncClient(transport=transport, limits=limits) as http:
         yield http
 

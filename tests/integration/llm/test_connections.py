@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import os
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from rag.llm import wire
+from rag.llm import connections
 from rag.llm.connections import Connections
 from rag.llm.provider import open_http
 from tests.integration.llm.fake_server import refusing_url
@@ -27,9 +29,10 @@ EARLY = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + SIZED
 class Server:
     """Answers each request of a connection with the next of its answers, in the pieces it was given."""
 
-    def __init__(self, *answers: list[bytes], then_close: bool = False) -> None:
+    def __init__(self, *answers: list[bytes], then_close: bool = False, late: bytes = b"") -> None:
         self.answers = list(answers)
         self.then_close = then_close
+        self.late = late
         self.requests: list[bytes] = []
         self.connections = 0
         self.port = 0
@@ -48,6 +51,9 @@ class Server:
                     await asyncio.sleep(0)
                 if self.then_close:
                     break
+                if self.late:
+                    await asyncio.sleep(0.02)
+                    writer.write(self.late)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -56,13 +62,11 @@ class Server:
 
 
 @asynccontextmanager
-async def asking(
-    server: Server, tls: ssl.SSLContext | None = None, kept: int = 10
-) -> AsyncIterator[Callable[..., object]]:
+async def asking(server: Server, tls: ssl.SSLContext | None = None) -> AsyncIterator[Callable[..., object]]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
     server.port = listening.sockets[0].getsockname()[1]
     base = f"{'https' if tls else 'http'}://localhost:{server.port}" if tls else f"http://127.0.0.1:{server.port}"
-    async with listening, httpx2.AsyncClient(transport=Connections(kept), base_url=base) as http:
+    async with listening, httpx2.AsyncClient(transport=Connections(), base_url=base) as http:
         yield http
 
 
@@ -163,19 +167,84 @@ async def test_a_server_that_says_close_is_believed() -> None:
     assert server.connections == 2
 
 
-async def test_no_more_connections_are_kept_than_allowed_and_at_once_there_may_be_more() -> None:
+async def test_idle_connections_are_closed_and_at_once_there_may_be_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "EXPIRY_S", 0.2)
     server = Server([SIZED])
-    async with asking(server, kept=2) as http:
-        await asyncio.gather(*(http.get("/") for _ in range(6)))
+    async with asking(server) as http:
+        await asyncio.gather(*(http.get("/") for _ in range(120)))
         opened = server.connections
-        await asyncio.gather(*(http.get("/") for _ in range(6)))
+        await http.get("/")
+        kept = server.connections - opened
+        async with asyncio.timeout(2):
+            await server.closed.wait()
 
-    assert opened == 6
-    assert server.connections == 6 + 4
+    assert (opened, kept) == (120, 0)
 
 
-async def test_a_sender_waits_while_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "HIGH_WATER_BYTES", 100_000)
+async def test_bytes_while_a_connection_is_idle_spoil_no_answer() -> None:
+    server = Server([SIZED], late=b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+    async with asking(server) as http:
+        texts = [((await http.post("/", content=b"{}")).text, await asyncio.sleep(0.05))[0] for _ in range(3)]
+
+    assert texts == ["hello world"] * 3
+    assert server.connections == 3
+
+
+async def test_a_large_body_is_sent_whole() -> None:
+    server, body = Server([SIZED]), b"x" * 5_000_000
+    async with asking(server) as http:
+        await http.post("/", content=body)
+
+    assert server.requests[0].endswith(body)
+
+
+async def test_a_socket_is_free_at_once_when_the_caller_leaves_a_peer_that_reads_nothing() -> None:
+    stuck, ended = asyncio.Event(), asyncio.Event()
+
+    async def read_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        stuck.set()
+        await ended.wait()
+        writer.transport.abort()
+
+    async with asking(Server([SIZED])) as http, await asyncio.start_server(read_nothing, "127.0.0.1", 0) as silent:
+        url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/"
+        sending = asyncio.create_task(http.post(url, content=b"x" * 50_000_000))
+        await stuck.wait()
+        await asyncio.sleep(0.2)  # until all buffers are full
+        opened = len(os.listdir("/dev/fd"))
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        await asyncio.sleep(0.05)
+        left_open = len(os.listdir("/dev/fd"))
+        ended.set()
+
+    assert left_open == opened - 1
+
+
+async def test_a_header_with_a_line_break_does_not_go_out() -> None:
+    server = Server([SIZED])
+    async with asking(server) as http:
+        with pytest.raises(httpx2.LocalProtocolError):
+            await http.get("/", headers={"X": "a\r\nEvil: 1"})
+
+    assert server.requests == []
+
+
+async def test_a_long_header_of_a_response_is_read() -> None:
+    long = b"HTTP/1.1 200 OK\r\nX: " + b"x" * 30_000 + SIZED[15:]
+    async with asking(Server([long])) as http:
+        assert (await http.get("/")).text == "hello world"
+
+
+async def test_a_compressed_body_is_unpacked_once() -> None:
+    packed = gzip.compress(b"hello world")
+    answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(packed), packed)
+    async with asking(Server([answer])) as http:
+        assert (await http.get("/")).text == "hello world"
+
+
+async def test_a_sender_waits_while_nobody_reads() -> None:
     size = 30_000_000
     server = Server([HEAD, b"%x\r\n" % size, b"x" * size, b"\r\n0\r\n\r\n"])
     largest = 0
@@ -191,7 +260,7 @@ async def test_a_sender_waits_while_nobody_reads(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_nobody_there_and_no_way_there_are_failures_of_connecting() -> None:
-    async with httpx2.AsyncClient(transport=Connections(1)) as http:
+    async with httpx2.AsyncClient(transport=Connections()) as http:
         with pytest.raises(httpx2.ConnectError):
             await http.get(refusing_url())
         with pytest.raises(httpx2.ConnectError):

@@ -118,7 +118,9 @@ async def test_the_anthropic_sdk_raises_for_an_error_inside_a_stream(fake: FakeS
 
 
 def gemini_client(fake: FakeServer) -> genai.Client:
-    return genai.Client(api_key="k", http_options=types.HttpOptions(base_url=fake.url("p1", "gemini")))
+    over = {"transport": httpx2.AsyncHTTPTransport()}  # over aiohttp it warns of what it does itself
+    options = types.HttpOptions(base_url=fake.url("p1", "gemini"), async_client_args=over)
+    return genai.Client(api_key="k", http_options=options)
 
 
 async def test_the_google_sdk_reads_text_finish_and_usage(fake: FakeServer) -> None:

@@ -20,6 +20,7 @@ from rag.settings import Target
 from tests.integration.llm.fake_server import FakeServer, refusing_url
 from tests.integration.llm.fake_steps import (
     Script,
+    Step,
     Tokens,
     blackhole,
     comment,
@@ -109,6 +110,20 @@ async def test_a_network_that_fails_is_a_failure(
 
     assert failure.reason == reason
     assert len(fake.hits["p1"]) == 1
+
+
+@pytest.mark.parametrize("end", [cut, rst], ids=["cut", "reset"])
+async def test_a_kept_connection_that_ends_at_the_next_request_is_a_failure_to_connect_and_not_asked_twice(
+    fake: FakeServer, http: httpx2.AsyncClient, end: Step
+) -> None:
+    fake.play("p1", good(), [end], good())
+    asked = provider(fake, http)
+    await told(asked)
+
+    failure = await failing(asked)
+
+    assert failure.reason == "connect"
+    assert (len(fake.hits["p1"]), fake.connections) == (2, 1)
 
 
 async def test_an_answer_that_is_whole_survives_a_bad_end(fake: FakeServer, http: httpx2.AsyncClient) -> None:
