@@ -55,11 +55,11 @@ def leans(question: str) -> bool:
     if names_its_own(question):
         return False
     lang = language(question) or "en"
-    if not small_words(lang):
+    if lang not in _GOES_ON:
         return False  # what is content cannot be told
     words = [word.casefold() for word in _WORD.findall(question)]
-    goes_on = re.match(rf"\W*(?:{_GOES_ON.get(lang, _GOES_ON['en'])})\b", question.casefold()) is not None
-    pointing = frozenset(_POINTS_BACK.get(lang, "").split())
+    goes_on = re.match(rf"\W*(?:{_GOES_ON[lang]})\b", question.casefold()) is not None
+    pointing = frozenset(_POINTS_BACK[lang].split())
     own = [word for word in words if word not in small_words(lang) | pointing | _ASKING]
     points_back = any(word in pointing for word in words)
     return len(own) <= (FEW if goes_on or points_back else FEWEST)
