@@ -86,6 +86,11 @@ def knows(langs: Collection[str] | None, text: str) -> bool:
     return langs is None or (found := language(text)) is None or found in langs
 
 
+def small_words(lang: str) -> frozenset[str]:
+    """The words by which *lang* is known, and which say little else; none of a language known by its script."""
+    return frozenset(_SMALL_WORDS.get(lang, "").split())
+
+
 def _by_script(text: str) -> str | None:
     if not _OTHERS.search(text):
         return None

@@ -151,7 +151,8 @@ class Settings(BaseSettings):
     chat_targets: tuple[Target, ...] = Field(default=(), description="the chat models, a JSON list")
     chat_keys: dict[str, SecretStr] = Field(default={}, description="their keys, a JSON object by target")
     chat_chains: dict[Task, tuple[str, ...]] = Field(
-        default={"answer": (EXTRACTIVE,)}, description="the targets to try for each task, in order, a JSON object"
+        default={"answer": (EXTRACTIVE,)},
+        description="the targets to try for each task, answer and rewrite, in order, a JSON object",
     )
     prices: Annotated[dict[str, tuple[Price, ...]], NoDecode] = Field(
         default={}, description="prices of models by target or model, a JSON object or a file with one"

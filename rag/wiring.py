@@ -72,7 +72,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             retriever=retriever,
             reranker=reranker,
             chat=guarded_chat,
-            answering=Answering(settings.answer_min_support, settings.section_chars, _window_tokens(settings)),
+            answering=answering_of(settings),
             cache=open_cache(settings, database, embedders),
         )
         yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
@@ -97,6 +97,16 @@ def _redacting(chat: ChatModel, settings: Settings) -> ChatModel:
     from rag.llm.redaction import RedactingChat  # noqa: PLC0415 - the phone numbers of the world take 0.2 s to load
 
     return RedactingChat(chat, settings.redact, settings.redact_region)
+
+
+def answering_of(settings: Settings) -> Answering:
+    """What *settings* say of answers."""
+    return Answering(
+        min_support=settings.answer_min_support,
+        section_chars=settings.section_chars,
+        window_tokens=_window_tokens(settings),
+        rewrites="rewrite" in settings.chat_chains,
+    )
 
 
 def _window_tokens(settings: Settings) -> int | None:

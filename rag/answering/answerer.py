@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from rag.answering.abstention import support
 from rag.answering.cache import AnswerCache, CachedChat
 from rag.answering.citations import cite
+from rag.answering.followup import joined
 from rag.answering.prompting import ALONE, PROMPT_VERSION, Talk, grounded
+from rag.answering.rewriting import Rewriter
 from rag.answering.showing import Showing
 from rag.calls import Answer, Call, ChatRequest, Reply, Usage
 from rag.llm.extractive import find_evidence
@@ -19,7 +21,7 @@ from rag.retrieval.phrases import phrases
 from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.telemetry import Stopwatch
-from rag.values import Deadline, Passage, Principal, Question, Retrieval
+from rag.values import Deadline, Passage, Principal, Question, Retrieval, TenantId
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +29,20 @@ class Answering:
     """How much of the sources the model reads, and when they are too weak to answer from.
 
     `window_tokens` is what the whole request may have, of the model that reads least; None where there is no model.
+    `rewrites` says that a model writes follow-ups anew; without one they are searched with the turns they lean on.
     """
 
     min_support: float
     section_chars: int
     window_tokens: int | None = None
+    rewrites: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an answer will be made from; no passages when they do not support one."""
+    """What an answer will be made from, and the question they were searched for; no passages when none supports one."""
 
+    standalone: str
     retrieval: Retrieval
     passages: tuple[Passage, ...]
 
@@ -62,13 +67,14 @@ class Answerer:
         self._chat = chat
         self._answering = answering
         self._cache = cache
+        self._rewriter = Rewriter(chat) if answering.rewrites else None
 
     async def answer(
         self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline, talk: Talk = ALONE
     ) -> Answer:
         """The cited answer, or `no_evidence`."""
         clock = Stopwatch()
-        sources = await self._sources(who, question, clock=clock, deadline=deadline)
+        sources = await self._sources(who, question, talk=talk, clock=clock, deadline=deadline)
         if not sources.passages:
             return _no_evidence(sources.retrieval, clock)
         chat = self._model(who, question, sources)
@@ -85,7 +91,7 @@ class Answerer:
     ) -> AsyncGenerator[Sequence[Passage] | str | Answer, None]:
         """The passages first, then pieces of text, then the whole answer. No connection is held meanwhile."""
         clock = Stopwatch()
-        sources = await self._sources(who, question, clock=clock, deadline=deadline)
+        sources = await self._sources(who, question, talk=talk, clock=clock, deadline=deadline)
         if not sources.passages:
             yield ()
             yield _no_evidence(sources.retrieval, clock)
@@ -113,10 +119,15 @@ class Answerer:
         """The model, behind the answers kept for this question."""
         return self._cache.around(self._chat, who, question, sources.retrieval) if self._cache else self._chat
 
-    async def _sources(self, who: Principal, question: Question, *, clock: Stopwatch, deadline: Deadline) -> Sources:
+    async def _sources(
+        self, who: Principal, question: Question, *, talk: Talk, clock: Stopwatch, deadline: Deadline
+    ) -> Sources:
+        if talk.history:
+            text = await clock.timed("rewrite", self._standalone(who.tenant_id, question.text, talk, deadline=deadline))
+            question = replace(question, text=text)
         retrieval = await clock.timed("retrieval", self._retriever.retrieve(who.tenant_id, question))
         if not retrieval.hits:
-            return Sources(retrieval, ())
+            return Sources(question.text, retrieval, ())
         # what surrounds a chunk need not hold the phrase that was asked for
         chars = 0 if phrases(question.text) else self._answering.section_chars
         passages = await clock.timed(
@@ -126,11 +137,22 @@ class Answerer:
             "support", find_evidence(self._reranker, question.text, passages, deadline=deadline)
         )
         supported = support(question.text, evidence, passages) >= self._answering.min_support
-        return Sources(retrieval, passages if supported else ())
+        return Sources(question.text, retrieval, passages if supported else ())
+
+    async def _standalone(self, tenant_id: TenantId, question: str, talk: Talk, *, deadline: Deadline) -> str:
+        if self._rewriter is None:
+            return joined(question, talk.history)
+        return await self._rewriter.standalone(tenant_id, question, talk, deadline=deadline)
 
     def _request(self, question: Question, sources: Sources, *, max_tokens: int, talk: Talk) -> ChatRequest:
-        window = self._answering.window_tokens
-        return grounded(question.text, sources.passages, max_tokens=max_tokens, talk=talk, window_tokens=window)
+        return grounded(
+            question.text,
+            sources.passages,
+            max_tokens=max_tokens,
+            talk=talk,
+            window_tokens=self._answering.window_tokens,
+            standalone=sources.standalone,
+        )
 
     async def _answer(
         self, reply: Reply, request: ChatRequest, retrieval: Retrieval, *, clock: Stopwatch, deadline: Deadline

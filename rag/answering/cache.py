@@ -101,6 +101,7 @@ class CachedChat:
         self._cache = cache
         self._caching = cache.caching
         self._tenant_id = who.tenant_id
+        self._said = normal(question.text)
         self._asked = [str(who.tenant_id), sorted(who.groups), *_search(question)]
         self._index_version = retrieval.index_version
         self._vector: Vectors | None = None
@@ -160,8 +161,10 @@ class CachedChat:
 
     def _keys(self, request: ChatRequest, model: str) -> tuple[bytes, bytes]:
         """The hash of all that makes *model*'s answer, and that of all but the question and its sources."""
-        common = [self._caching.made_with, model, *self._asked, *_making(request)]
-        question = [normal(request.question), *map(_source, request.passages)]
+        asked = normal(request.question)
+        said = self._said if self._said != asked else ""  # a follow-up, which the model reads in the user's words
+        common = [self._caching.made_with, model, said, *self._asked, *_making(request)]
+        question = [asked, *map(_source, request.passages)]
         return _digest(["exact", common, question]), _digest(["kin", common, self._index_version])
 
 

@@ -59,22 +59,29 @@ ALONE = Talk()
 
 
 def grounded(
-    question: str, passages: Sequence[Passage], *, max_tokens: int, talk: Talk = ALONE, window_tokens: int | None = None
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    max_tokens: int,
+    talk: Talk = ALONE,
+    window_tokens: int | None = None,
+    standalone: str = "",
 ) -> ChatRequest:
     """The request for an answer from *passages*, the best first, as many as fit *window_tokens* with the rest.
 
+    A model that reads the conversation is asked the question in the user's words, one that does not the *standalone*.
     The first passage is always in it. The same arguments make the same request, to the byte.
     """
-    rules = f"{_RULES}\n\n{_APPLICATION}\n{_quoted(talk.instructions)}" if talk.instructions.strip() else _RULES
-    history = _in_turns(talk.history)
+    rules = f"{_RULES}\n\n{_APPLICATION}\n{quoted(talk.instructions)}" if talk.instructions.strip() else _RULES
+    history = in_turns(talk.history)
     if window_tokens is not None:
         history = _latest(history, window_tokens // HISTORY_SHARE)
         fixed = _tokens(rules, question, _REMINDER, *(turn.text for turn in history))
         passages = _first(passages, window_tokens - max_tokens - fixed)
-    asked = Message("user", _with_sources(_quoted(question), passages, told=[rules, *(turn.text for turn in history)]))
+    asked = Message("user", _with_sources(quoted(question), passages, told=[rules, *(turn.text for turn in history)]))
     return ChatRequest(
         task="answer",
-        question=question,
+        question=standalone or question,
         passages=tuple(passages),
         messages=(Message("system", rules), *history, asked),
         max_tokens=max_tokens,
@@ -83,7 +90,7 @@ def grounded(
 
 
 def _with_sources(question: str, passages: Sequence[Passage], *, told: Iterable[str]) -> str:
-    bodies = [f"{_headings(passage)}\n\n{_quoted(passage.text)}" for passage in passages]
+    bodies = [f"{_headings(passage)}\n\n{quoted(passage.text)}" for passage in passages]
     seal = _seal([question, *bodies, *told])
     framed = [
         f'<source-{seal} n="{passage.n}">\n{body}\n</source-{seal}>'
@@ -104,20 +111,20 @@ def _seal(texts: Sequence[str]) -> str:
 
 def _headings(passage: Passage) -> str:
     crumbs = passage.chunk.breadcrumb or (passage.chunk.title or passage.chunk.external_id,)
-    return _quoted(" ".join(" > ".join(crumbs).split()))
+    return quoted(" ".join(" > ".join(crumbs).split()))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """The text where nothing reads as a mark of a source or as the end of a turn."""
     return literal(_CONTROL.sub(r"\g<0> ", text))
 
 
-def _in_turns(history: Iterable[Message]) -> list[Message]:
+def in_turns(history: Iterable[Message]) -> list[Message]:
     """Turns as every dialect takes them: the user begins, nobody speaks twice in a row; old marks name old sources."""
     turns: list[Message] = []
     for message in history:
         text = shown(message.text, ()) if message.role == "assistant" else message.text
-        text = _quoted(text)
+        text = quoted(text)
         if turns and turns[-1].role == message.role:
             turns[-1] = Message(message.role, f"{turns[-1].text}\n\n{text}")
         elif text.strip() and (turns or message.role == "user"):

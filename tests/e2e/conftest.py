@@ -295,7 +295,7 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
         retriever=retriever,
         reranker=reranker,
         chat=chat,
-        answering=Answering(0.5, settings.section_chars),
+        answering=Answering(0.5, settings.section_chars, rewrites="rewrite" in settings.chat_chains),
         cache=open_cache(settings, database, embedders(embedder)),
     )
     lanes = Lanes({"answer": Chain((), extractive=True)})

@@ -10,6 +10,7 @@ import psycopg
 
 from rag.answering.answerer import Answerer, Answering
 from rag.calls import Answer, Attempt, Call, ChatRequest, Reply, Usage
+from rag.protocols import ChatModel
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
@@ -73,7 +74,7 @@ def settings(*chain: str, **changed: Any) -> Settings:
 
 
 def answerer(
-    database: Database, chat: ScriptedChat, given: Settings | None = None, *, cache_in: Database | None = None
+    database: Database, chat: ChatModel, given: Settings | None = None, *, cache_in: Database | None = None
 ) -> Answerer:
     given = given or settings()
     reranker = FakeReranker()
@@ -89,7 +90,7 @@ def answerer(
         retriever=retriever,
         reranker=reranker,
         chat=chat,
-        answering=Answering(0.2, given.section_chars),
+        answering=Answering(0.2, given.section_chars, rewrites="rewrite" in given.chat_chains),
         cache=open_cache(given, cache_in or database, embedders()),
     )
 

@@ -21,7 +21,7 @@ TALK = (
     Message("user", "Two?"),
 )
 TALKING = ChatRequest("answer", "Two?", (), TALK, max_tokens=64, temperature=0.5)
-IN_JSON = ChatRequest("judge", "Two?", (), TALK, max_tokens=64, needs=frozenset({"json"}))
+IN_JSON = ChatRequest("rewrite", "Two?", (), TALK, max_tokens=64, needs=frozenset({"json"}))
 
 
 async def asked(dialect: str, request: ChatRequest = TALKING, key: str = KEY, **more: object) -> httpx2.Request:

@@ -26,7 +26,7 @@ def target(name: str, **facts: Any) -> dict[str, Any]:
         ({"chat_keys": {"b": "sk-secret"}}, "RAG_CHAT_KEYS: no target is named b"),
         ({"chat_chains": {"answer": ["b"]}}, "RAG_CHAT_CHAINS: answer names b, which is no target"),
         ({"chat_chains": {"answer": []}}, "RAG_CHAT_CHAINS: answer names no target"),
-        ({"chat_chains": {"judge": ["a", "a"]}}, "RAG_CHAT_CHAINS: judge names a twice"),
+        ({"chat_chains": {"rewrite": ["a", "a"]}}, "RAG_CHAT_CHAINS: rewrite names a twice"),
         ({"chat_chains": {"answer": ["extractive", "a"]}}, "answer: extractive always answers"),
         ({"chat_chains": {"rewrite": ["a", "extractive"]}}, "rewrite: extractive chooses sentences"),
     ],
@@ -40,7 +40,7 @@ def test_what_does_not_fit_together_is_named(settings: dict[str, Any], said: str
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    wrong = Settings(chat_keys={"b": SecretStr("k")}, chat_chains={"answer": ("c",), "judge": ()})
+    wrong = Settings(chat_keys={"b": SecretStr("k")}, chat_chains={"answer": ("c",), "rewrite": ()})
 
     with pytest.raises(SetupError) as refused:
         check_chat(wrong)
@@ -50,7 +50,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 async def test_every_target_has_a_state_and_the_extractive_model_answers_when_no_chain_says_otherwise() -> None:
     metrics = Metrics()
-    settings = Settings(chat_targets=[target("a")], chat_chains={"judge": ["a"]})
+    settings = Settings(chat_targets=[target("a")], chat_chains={"rewrite": ["a"]})
     async with open_chat(settings, FakeReranker(), metrics) as chat:
         states, can_answer = chat.lanes.states(), chat.lanes.can_answer()
         closed = metrics.registry.get_sample_value("rag_chat_target_state", {"target": "a"})

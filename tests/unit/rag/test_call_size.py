@@ -32,6 +32,8 @@ def test_every_message_counts_with_its_frame() -> None:
 
 def test_only_targets_that_may_cost_something_are_paid_for() -> None:
     main = Target(name="main", dialect="openai", url="https://api.openai.com/v1", model="gpt-4o")
-    settings = Settings(chat_targets=(main,), chat_chains={"answer": ("main", "extractive"), "judge": ("extractive",)})
+    settings = Settings(
+        chat_targets=(main,), chat_chains={"answer": ("main", "extractive"), "rewrite": ("extractive",)}
+    )
 
-    assert paid_chains(settings) == {"answer": (main,), "judge": ()}
+    assert paid_chains(settings) == {"answer": (main,), "rewrite": ()}
