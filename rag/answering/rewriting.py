@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from rag.analysis import identifiers
-from rag.answering.followup import names_its_own, unquoted
+from rag.answering.followup import joined, names_its_own, unquoted
 from rag.answering.prompting import Talk, in_turns, quoted
 from rag.calls import Call, ChatRequest, Message, Reply
 from rag.errors import RagError
@@ -42,7 +42,7 @@ class Rewriter:
         self._known: OrderedDict[bytes, str] = OrderedDict()
 
     async def standalone(self, tenant_id: TenantId, question: str, talk: Talk, *, deadline: Deadline) -> str:
-        """The question in words that need no earlier turn; as it is when it names what it wants, or no model helps."""
+        """The question in words that need no earlier turn; as it is when it names what it wants, by the rule else."""
         begun = any(turn.role == "user" for turn in talk.history)
         if not begun or len(question) > MOST_CHARS or names_its_own(question):
             return question
@@ -54,7 +54,7 @@ class Rewriter:
         reply = await self._asked(request, Call(tenant_id, self._limit(deadline), talk.feature))
         written = _question_in(reply, request) if reply else None
         if written is None:
-            return question
+            return joined(question, talk.history)
         self._known[key] = written
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from rag.answering import rewriting
+from rag.answering.followup import joined
 from rag.answering.prompting import Talk
 from rag.answering.rewriting import MOST_CHARS, TIMEOUT_S, TURN_CHARS, Rewriter
 from rag.calls import Call, ChatRequest, Finish, Message, Reply
@@ -36,6 +37,9 @@ class CutChat(FakeChat):
 
     async def complete(self, request: ChatRequest, call: Call) -> Reply:
         return replace(await super().complete(request, call), finish=self.finish)
+
+
+BY_RULE = joined(ASKED, TALK.history)
 
 
 async def written(chat: FakeChat, asked: str = ASKED, talk: Talk = TALK, *, seconds: float = 5.0) -> str:
@@ -87,18 +91,18 @@ async def test_the_model_reads_the_end_of_the_last_turns_and_no_marks_of_turns()
         "What does PD-41 cost?",  # an identifier that nobody named
     ],
 )
-async def test_a_reply_that_cannot_be_the_question_leaves_it_as_it_is(reply: str) -> None:
-    assert await written(FakeChat(reply)) == ASKED
+async def test_a_reply_that_cannot_be_the_question_leaves_it_to_the_rule(reply: str) -> None:
+    assert await written(FakeChat(reply)) == BY_RULE
 
 
-async def test_a_reply_that_was_cut_leaves_the_question_as_it_is() -> None:
-    assert await written(CutChat(WRITTEN, finish="length")) == ASKED
+async def test_a_reply_that_was_cut_leaves_the_question_to_the_rule() -> None:
+    assert await written(CutChat(WRITTEN, finish="length")) == BY_RULE
     assert await written(CutChat(WRITTEN, finish="stop")) == WRITTEN
 
 
 @pytest.mark.parametrize("error", [UpstreamTimeout("late"), Busy("full", retry_after_s=1)], ids=["upstream", "busy"])
-async def test_a_failure_leaves_the_question_as_it_is(error: Exception) -> None:
-    assert await written(FakeChat(error=error)) == ASKED
+async def test_a_failure_leaves_the_question_to_the_rule(error: Exception) -> None:
+    assert await written(FakeChat(error=error)) == BY_RULE
 
 
 async def test_a_model_that_dawdles_is_waited_for_no_longer_than_the_deadline_or_its_own_limit() -> None:
@@ -108,7 +112,7 @@ async def test_a_model_that_dawdles_is_waited_for_no_longer_than_the_deadline_or
         by_deadline = await written(slow, seconds=0.05)
         by_limit = await Rewriter(slow, timeout_s=0.05).standalone(ACME, ASKED, TALK, deadline=Deadline.after(60))
 
-    assert by_deadline == by_limit == ASKED
+    assert by_deadline == by_limit == BY_RULE
     assert len(slow.requests) == 2
 
 
@@ -157,7 +161,7 @@ async def test_a_failure_is_not_remembered() -> None:
     chat.error = None
     worked = await rewriter.standalone(ACME, ASKED, TALK, deadline=Deadline.after(5))
 
-    assert (failed, worked) == (ASKED, WRITTEN)
+    assert (failed, worked) == (BY_RULE, WRITTEN)
 
 
 async def test_the_memory_is_bounded_and_what_was_asked_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
