@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ Finish = Literal["stop", "length"]
 AnswerStatus = Literal["answered", "no_evidence", "degraded"]
 CacheState = Literal["miss", "hit", "off"]
 Outcome = Literal["answered", "partial", "failed", "cancelled"]
+TURN_TOKENS = 8  # of a message's frame in the template of a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +146,8 @@ class Answer:
 def tokens_of(text: str) -> int:
     """No fewer tokens than a model would count: half the characters, but a CJK character is more than one."""
     return -(-max(3 * len(text), 2 * len(text.encode(errors="surrogatepass"))) // 6)
+
+
+def prompt_tokens(messages: Iterable[Message]) -> int:
+    """No fewer tokens than a model would read of the messages: by this prompts are packed, sent and reserved for."""
+    return sum(tokens_of(message.text) + TURN_TOKENS for message in messages)

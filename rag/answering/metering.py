@@ -12,7 +12,7 @@ from decimal import Decimal
 from rag.answering.prices import Prices, Rates, seller
 from rag.answering.refusal import refusal
 from rag.answering.settlement import Settler
-from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage, tokens_of
+from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage, prompt_tokens
 from rag.errors import PriceUnknown
 from rag.protocols import ChatModel
 from rag.settings import Settings, Target
@@ -22,7 +22,6 @@ from rag.store.ledger import Entry, Settlement
 
 GRACE_S = 60.0  # after a call's deadline, in which a lost database may come back for its settlement
 WAIT_S = 2.0  # for the settlement, before the answer goes out without it
-TURN_TOKENS = 8  # of a message's frame
 REFUSED = frozenset(  # the provider did no work, so nobody pays for any
     {"connect", "rate_limited", "quota", "config", "server_error", "overloaded", "conflict", "rejected",
      "context_length"}
@@ -39,9 +38,7 @@ class Size:
 
 def size_of(request: ChatRequest) -> Size:
     """An upper bound of the request's tokens, for any model and script."""
-    texts = [m.text for m in request.messages] or [request.question, *(p.text for p in request.passages)]
-    read = sum(tokens_of(text) + TURN_TOKENS for text in texts)
-    return Size(read, request.max_tokens)
+    return Size(prompt_tokens(request.messages), request.max_tokens)
 
 
 def paid_chains(settings: Settings) -> dict[Task, tuple[Target, ...]]:

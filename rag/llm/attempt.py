@@ -6,11 +6,11 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from rag.calls import Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, tokens_of
+from rag.calls import Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, prompt_tokens, tokens_of
 from rag.llm.breaker import Permit
 from rag.llm.events import End, Event, Text, UsageSeen
 from rag.llm.failures import Failure
-from rag.llm.hop import Hop, prompt_tokens
+from rag.llm.hop import Hop
 from rag.llm.watch import Watch
 
 NOTHING = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
@@ -151,7 +151,7 @@ class Trial:
         if known.input is not None and not short:
             return known
         return Usage(
-            input_uncached=prompt_tokens(self._request) if known.input is None else known.input_uncached,
+            input_uncached=prompt_tokens(self._request.messages) if known.input is None else known.input_uncached,
             input_cache_read=known.input_cache_read,
             input_cache_write=known.input_cache_write,
             output=written if short else known.output,
