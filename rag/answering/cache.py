@@ -20,7 +20,7 @@ from rag.store.engine import Database
 from rag.telemetry import log
 from rag.values import Passage, Principal, Question, Retrieval
 
-FORMAT = 1  # of the keys and of what is kept
+FORMAT = 2  # of the keys and of what is kept
 CANDIDATES = 8  # similar questions that are looked at
 PIECE_CHARS = 60  # about what a model sends at a time
 # Settings that no answer depends on; every other is in the key, so a setting that is added is too.
