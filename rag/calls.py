@@ -68,6 +68,9 @@ class Usage:
         return sum(known) if known else None
 
 
+NO_TOKENS = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One request to one target. `reason` is the class of the failure, in the terms of rag/llm/failures.py."""

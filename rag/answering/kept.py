@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from rag.calls import Reply, Usage
+from rag.calls import NO_TOKENS, Reply
 from rag.marks import MARK, shown
 from rag.values import Passage
-
-NOTHING_SPENT = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class KeptReply:
             text=fields["text"],
             provider=fields["provider"],
             model=fields["model"],
-            usage=NOTHING_SPENT,
+            usage=NO_TOKENS,
             spans=None if spans is None else tuple((n, start, end) for n, start, end in spans),
             cache="hit",
         )

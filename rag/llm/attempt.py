@@ -6,15 +6,12 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from rag.calls import Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, prompt_tokens, tokens_of
+from rag.calls import NO_TOKENS, Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, prompt_tokens, tokens_of
 from rag.llm.breaker import Permit
 from rag.llm.events import End, Event, Text, UsageSeen
 from rag.llm.failures import Failure
 from rag.llm.hop import Hop
 from rag.llm.watch import Watch
-
-NOTHING = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
-
 
 REFUSED = 300  # statuses from here on come instead of an answer
 SLOW_SHARE = 0.5  # of its own limit: who was silent for so long when the caller's time ended had a part in it
@@ -143,7 +140,7 @@ class Trial:
         known = (failure.usage if failure else None) or self._usage
         if known is None:
             if failure and not self._heard and (failure.reason == "connect" or (failure.status or 0) >= REFUSED):
-                return NOTHING  # it has read no prompt
+                return NO_TOKENS  # it has read no prompt
             known = Usage()
         written = tokens_of("".join(self.text))
         # a count that came with the first words of a broken answer is of those alone

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rag.answering.kept import NOTHING_SPENT, KeptReply
-from rag.calls import Reply, Usage
+from rag.answering.kept import KeptReply
+from rag.calls import NO_TOKENS, Reply, Usage
 from rag.values import Passage
 
 MakePassage = Callable[..., Passage]
@@ -26,7 +26,7 @@ def test_a_reply_is_read_as_it_was_written_but_cost_nothing(
 
     assert (read.reply.text, read.reply.spans, read.sources) == (text, spans, kept.sources)
     assert (read.reply.provider, read.reply.model, read.reply.finish) == ("openai", "large", "stop")
-    assert (read.reply.usage, read.reply.cache) == (NOTHING_SPENT, "hit")
+    assert (read.reply.usage, read.reply.cache) == (NO_TOKENS, "hit")
 
 
 def test_marks_and_spans_follow_their_sources_to_other_numbers(passage: MakePassage) -> None:
