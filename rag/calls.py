@@ -73,7 +73,10 @@ NO_TOKENS = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, out
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request to one target. `reason` is the class of the failure, in the terms of rag/llm/failures.py."""
+    """One request to one target. `reason` is the class of the failure, in the terms of rag/llm/failures.py.
+
+    `usage` has the input and the output, estimated where the provider did not say them: it is what is paid for.
+    """
 
     number: int
     target: str
