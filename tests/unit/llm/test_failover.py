@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from rag import errors
-from rag.calls import NO_TOKENS, Reply, Usage, prompt_tokens
+from rag.calls import NO_TOKENS, ChatRequest, Reply, Usage, prompt_tokens
 from rag.errors import Tried
-from rag.llm.events import Alive, End, Text, UsageSeen
+from rag.llm.events import Alive, End, Event, Text, UsageSeen
 from rag.llm.failures import Failure
 from tests.unit.llm.scripted import OK, TENTH, USAGE, Scripted, Stage, asked
 
@@ -210,6 +211,25 @@ async def test_a_steady_answer_may_take_longer_than_any_limit_of_silence() -> No
 
     assert isinstance(reply, Reply)
     assert reply.text == "word " * 20
+
+
+async def test_whoever_has_more_time_than_usual_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, passed_s = time.monotonic, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now() + passed_s)
+
+    async def slow(request: ChatRequest) -> AsyncGenerator[Event, None]:
+        nonlocal passed_s
+        passed_s = 100.0
+        raise Failure("overloaded")
+        yield  # a generator all the same
+
+    first = Scripted("p1", first_content_timeout_s=500)
+    first.events = slow  # type: ignore[method-assign]
+    stage = Stage(first, Scripted("p2"))
+
+    reply = await stage.complete(within_s=200)
+
+    assert reply.provider == "p2"
 
 
 async def test_the_callers_time_ends_everything_and_is_no_fault_of_a_quick_target() -> None:
