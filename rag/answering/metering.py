@@ -104,7 +104,7 @@ class MeteredChat:
                     await asyncio.wait_for(done.wait(), WAIT_S)
 
     async def _reserve(self, task: Task, call: Call, size: Size) -> bool:
-        chain = self._chains.get(task, self._chains.get("answer", ()))
+        chain = self._chains.get(task, ())
         if not chain:
             return False
         money = self._worst(chain, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from decimal import Decimal
 
 import psycopg
@@ -15,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 import rag.answering.metering as metering
 import rag.answering.settlement as settlement
 from rag.calls import NO_TOKENS, Usage
-from rag.errors import BudgetExceeded, StoreUnavailable, UpstreamTimeout
+from rag.errors import BudgetExceeded, SetupError, StoreUnavailable, UpstreamTimeout
 from rag.store.engine import Database, open_database
 from rag.store.ledger import Entry, Settlement, settle
 from rag.values import TenantId
@@ -184,6 +185,16 @@ async def test_a_chain_without_a_paid_target_reserves_nothing_and_is_written_dow
 
     assert ledger(owner, tenant, "provider, output") == [("extractive", 0)]
     assert (await budget(database, tenant)).spent == 0
+
+
+async def test_a_task_without_a_chain_reserves_nothing(database: Database, tenant: TenantId) -> None:
+    await give(database, tenant, 1)
+    chat = SpendingChat(error=SetupError("no chain"))
+
+    with pytest.raises(SetupError):
+        await metered(database, chat).complete(replace(request(), task="judge"), call(tenant))
+
+    assert chat.asked == 1  # who knows the chains says what is missing
 
 
 async def test_a_tenant_without_budgets_is_written_down_all_the_same(
