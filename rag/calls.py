@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ Finish = Literal["stop", "length"]
 AnswerStatus = Literal["answered", "no_evidence", "degraded"]
 CacheState = Literal["miss", "hit", "off"]
 Outcome = Literal["answered", "partial", "failed", "cancelled"]
+TURN_TOKENS = 8  # of a message's frame in the template of a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,15 @@ class Usage:
         return sum(known) if known else None
 
 
+NO_TOKENS = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One request to one target. `reason` is the class of the failure, in the terms of rag/llm/failures.py."""
+    """One request to one target. `reason` is the class of the failure, in the terms of rag/llm/failures.py.
+
+    `usage` has the input and the output, estimated where the provider did not say them: it is what is paid for.
+    """
 
     number: int
     target: str
@@ -144,3 +152,8 @@ class Answer:
 def tokens_of(text: str) -> int:
     """No fewer tokens than a model would count: half the characters, but a CJK character is more than one."""
     return -(-max(3 * len(text), 2 * len(text.encode(errors="surrogatepass"))) // 6)
+
+
+def prompt_tokens(messages: Iterable[Message]) -> int:
+    """No fewer tokens than a model would read of the messages: by this prompts are packed, sent and reserved for."""
+    return sum(tokens_of(message.text) + TURN_TOKENS for message in messages)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection
 from functools import cache
 
 SAMPLE_CHARS = 20_000  # a document's beginning says what it is in
@@ -79,11 +78,6 @@ def language(text: str, *, least: int = 1) -> str | None:
     """
     sample = unicodedata.normalize("NFC", text[:SAMPLE_CHARS])
     return _by_script(sample) or _by_words(sample, least)
-
-
-def knows(langs: Collection[str] | None, text: str) -> bool:
-    """Whether a model that knows *langs*, or every language, can read *text*; of one that shows none, it can."""
-    return langs is None or (found := language(text)) is None or found in langs
 
 
 def small_words(lang: str) -> frozenset[str]:

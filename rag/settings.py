@@ -151,8 +151,9 @@ class Settings(BaseSettings):
     chat_targets: tuple[Target, ...] = Field(default=(), description="the chat models, a JSON list")
     chat_keys: dict[str, SecretStr] = Field(default={}, description="their keys, a JSON object by target")
     chat_chains: dict[Task, tuple[str, ...]] = Field(
-        default={"answer": (EXTRACTIVE,)},
-        description="the targets to try for each task, answer and rewrite, in order, a JSON object",
+        default={},
+        validate_default=True,
+        description="the targets to try for each task, in order, a JSON object; sentences answer if no chain does",
     )
     prices: Annotated[dict[str, tuple[Price, ...]], NoDecode] = Field(
         default={}, description="prices of models by target or model, a JSON object or a file with one"
@@ -196,6 +197,11 @@ class Settings(BaseSettings):
     @classmethod
     def _listed(cls, value: object) -> object:
         return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("chat_chains")
+    @classmethod
+    def _answering(cls, value: dict[Task, tuple[str, ...]]) -> dict[Task, tuple[str, ...]]:
+        return {"answer": (EXTRACTIVE,), **value}
 
     @field_validator("log_level")
     @classmethod

@@ -111,7 +111,7 @@ def answering_of(settings: Settings) -> Answering:
 
 def _window_tokens(settings: Settings) -> int | None:
     """What every model that may be asked for an answer can read, None when none is."""
-    chain = settings.chat_chains.get("answer", ())
+    chain = settings.chat_chains["answer"]
     return min((target.context_tokens for target in settings.chat_targets if target.name in chain), default=None)
 
 

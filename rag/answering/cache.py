@@ -20,7 +20,7 @@ from rag.store.engine import Database
 from rag.telemetry import log
 from rag.values import Passage, Principal, Question, Retrieval
 
-FORMAT = 1  # of the keys and of what is kept
+FORMAT = 2  # of the keys and of what is kept
 CANDIDATES = 8  # similar questions that are looked at
 PIECE_CHARS = 60  # about what a model sends at a time
 # Settings that no answer depends on; every other is in the key, so a setting that is added is too.
@@ -62,8 +62,8 @@ class Caching:
 def caching_of(settings: Settings, prompt_version: str) -> Caching | None:
     """What *settings* say of the cache; None without one, and where nothing but sentences is quoted anyway."""
     targets = {target.name: f"{target.dialect} {target.url} {target.model}" for target in settings.chat_targets}
-    models = {name: targets.get(name, name) for name in settings.chat_chains.get("answer", (EXTRACTIVE,))}
-    if settings.answer_cache == "off" or next(iter(models), EXTRACTIVE) == EXTRACTIVE:
+    models = {name: targets.get(name, name) for name in settings.chat_chains["answer"]}
+    if settings.answer_cache == "off" or next(iter(models)) == EXTRACTIVE:
         return None
     made_with = {name: value for name, value in settings.model_dump().items() if name not in _NOT_IN_THE_KEY}
     nearness = Nearness(settings.answer_cache_distance, settings.answer_cache_margin)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from rag.calls import Reply, Usage
+from rag.calls import NO_TOKENS, Reply
+from rag.marks import MARK, shown
 from rag.values import Passage
-
-NOTHING_SPENT = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
-_MARK = re.compile(r"\[(\d{1,3})\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +22,10 @@ class KeptReply:
 
     @classmethod
     def of(cls, reply: Reply, passages: Sequence[Passage]) -> KeptReply:
-        """What is kept of a reply made from *passages*."""
-        marked = _marks(reply)
-        return cls(reply, {identity(passage): passage.n for passage in passages if passage.n in marked})
+        """What is kept of a reply made from *passages*: its text as it is shown, where every mark is one source."""
+        whole = replace(reply, text=shown(reply.text, [passage.n for passage in passages]))
+        marked = _marks(whole)
+        return cls(whole, {identity(passage): passage.n for passage in passages if passage.n in marked})
 
     @classmethod
     def read(cls, body: str) -> KeptReply:
@@ -38,7 +36,7 @@ class KeptReply:
             text=fields["text"],
             provider=fields["provider"],
             model=fields["model"],
-            usage=NOTHING_SPENT,
+            usage=NO_TOKENS,
             spans=None if spans is None else tuple((n, start, end) for n, start, end in spans),
             cache="hit",
         )
@@ -57,7 +55,7 @@ class KeptReply:
         marked = _marks(self.reply)
         if not marked or not marked <= numbers.keys():
             return None
-        text = _MARK.sub(lambda mark: f"[{numbers[int(mark[1])]}]", self.reply.text)
+        text = MARK.sub(lambda mark: f"[{numbers[int(mark[1])]}]", self.reply.text)
         spans = self.reply.spans and tuple((numbers[n], start, end) for n, start, end in self.reply.spans)
         return replace(self.reply, text=text, spans=spans)
 
@@ -68,4 +66,4 @@ def identity(passage: Passage) -> str:
 
 
 def _marks(reply: Reply) -> set[int]:
-    return {int(n) for n in _MARK.findall(reply.text)} | {n for n, _, _ in reply.spans or ()}
+    return {int(n) for n in MARK.findall(reply.text)} | {n for n, _, _ in reply.spans or ()}

@@ -12,7 +12,7 @@ from decimal import Decimal
 from rag.answering.prices import Prices, Rates, seller
 from rag.answering.refusal import refusal
 from rag.answering.settlement import Settler
-from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Usage, tokens_of
+from rag.calls import Attempt, Call, ChatRequest, Reply, Task, prompt_tokens
 from rag.errors import PriceUnknown
 from rag.protocols import ChatModel
 from rag.settings import Settings, Target
@@ -22,11 +22,6 @@ from rag.store.ledger import Entry, Settlement
 
 GRACE_S = 60.0  # after a call's deadline, in which a lost database may come back for its settlement
 WAIT_S = 2.0  # for the settlement, before the answer goes out without it
-TURN_TOKENS = 8  # of a message's frame
-REFUSED = frozenset(  # the provider did no work, so nobody pays for any
-    {"connect", "rate_limited", "quota", "config", "server_error", "overloaded", "conflict", "rejected",
-     "context_length"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +34,7 @@ class Size:
 
 def size_of(request: ChatRequest) -> Size:
     """An upper bound of the request's tokens, for any model and script."""
-    texts = [m.text for m in request.messages] or [request.question, *(p.text for p in request.passages)]
-    read = sum(tokens_of(text) + TURN_TOKENS for text in texts)
-    return Size(read, request.max_tokens)
+    return Size(prompt_tokens(request.messages), request.max_tokens)
 
 
 def paid_chains(settings: Settings) -> dict[Task, tuple[Target, ...]]:
@@ -106,12 +99,12 @@ class MeteredChat:
             yield
         finally:
             if reserved or call.attempts:
-                done = self._settle(request.task, call, size)  # goes on, though who waits for it is cancelled
+                done = self._settle(request.task, call)  # goes on, though who waits for it is cancelled
                 with suppress(TimeoutError):
                     await asyncio.wait_for(done.wait(), WAIT_S)
 
     async def _reserve(self, task: Task, call: Call, size: Size) -> bool:
-        chain = self._chains.get(task, self._chains.get("answer", ()))
+        chain = self._chains.get(task, ())
         if not chain:
             return False
         money = self._worst(chain, size)
@@ -122,7 +115,7 @@ class MeteredChat:
         try:
             verdicts = await asyncio.shield(judging)
         except asyncio.CancelledError:
-            judging.add_done_callback(lambda _: self._settle(task, call, size))  # what it has reserved all the same
+            judging.add_done_callback(lambda _: self._settle(task, call))  # what it has reserved all the same
             raise
         if any(verdict.wanted is None for verdict in verdicts):
             models = ", ".join(target.model for target in chain if self._rates(target, size) is None)
@@ -153,30 +146,13 @@ class MeteredChat:
         paid = self._sellers[target.name]
         return self._prices.rates(target.name, paid, target.model, moment=datetime.now(UTC), input_tokens=size.input)
 
-    def _settle(self, task: Task, call: Call, size: Size) -> asyncio.Event:
-        entries = tuple(self._entry(attempt, size) for attempt in call.attempts)
+    def _settle(self, task: Task, call: Call) -> asyncio.Event:
+        entries = tuple(map(self._entry, call.attempts))
         return self._settler.begin(call.tenant_id, Settlement(call.id, call.feature, task, entries))
 
-    def _entry(self, attempt: Attempt, size: Size) -> Entry:
-        provider = self._sellers.get(attempt.target, attempt.provider)
-        usage = _known(attempt, size)
+    def _entry(self, attempt: Attempt) -> Entry:
+        provider, usage = self._sellers.get(attempt.target, attempt.provider), attempt.usage
         rates = self._prices.rates(
             attempt.target, provider, attempt.model, moment=datetime.now(UTC), input_tokens=usage.input or 0
         )
-        return Entry(replace(attempt, provider=provider, usage=usage), rates.cost(usage) if rates else None)
-
-
-def _known(attempt: Attempt, size: Size) -> Usage:
-    """The attempt's usage; where the provider said nothing, the most it can have been."""
-    used = attempt.usage
-    if used.input is not None and used.output is not None:
-        return replace(used, input_uncached=used.input_uncached or 0)
-    silent = attempt.first_content_ms is None
-    if attempt.outcome == "failed" and attempt.reason in REFUSED and silent:
-        return replace(used, input_uncached=used.input_uncached or 0, output=used.output or 0, estimated=True)
-    return replace(
-        used,
-        input_uncached=size.input if used.input is None else used.input_uncached or 0,
-        output=used.output if used.output is not None else (0 if silent else size.output),
-        estimated=True,
-    )
+        return Entry(replace(attempt, provider=provider), rates.cost(usage) if rates else None)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
 
-from rag.calls import ChatRequest, Message
-from rag.inference.tokens import estimate
+from rag.calls import ChatRequest, Message, prompt_tokens, tokens_of
 from rag.marks import literal, shown
 from rag.values import Passage
 
@@ -18,7 +17,7 @@ _T = TypeVar("_T")
 PROMPT_VERSION = "grounded-1"  # change it with any word below, or with how the messages are put together
 ABSTAIN = "The sources do not answer this question."
 HISTORY_SHARE = 4  # earlier turns get a quarter of the window: the sources are what is answered from
-OVERHEAD_TOKENS = 16  # of a message or a source's frame, beside its text
+SEAL_BYTES = 6
 
 _RULES = f"""\
 You answer the question at the end of the user's last message from the sources in it, and from nothing else.
@@ -76,27 +75,34 @@ def grounded(
     history = in_turns(talk.history)
     if window_tokens is not None:
         history = _latest(history, window_tokens // HISTORY_SHARE)
-        fixed = _tokens(rules, question, _REMINDER, *(turn.text for turn in history))
-        passages = _first(passages, window_tokens - max_tokens - fixed)
-    asked = Message("user", _with_sources(quoted(question), passages, told=[rules, *(turn.text for turn in history)]))
+        bare = prompt_tokens(_messages(rules, history, question, ()))
+        passages = _first(passages, window_tokens - max_tokens - bare)
     return ChatRequest(
         task="answer",
         question=standalone or question,
         passages=tuple(passages),
-        messages=(Message("system", rules), *history, asked),
+        messages=_messages(rules, history, question, passages),
         max_tokens=max_tokens,
         temperature=talk.temperature,
     )
 
 
+def _messages(
+    rules: str, history: Sequence[Message], question: str, passages: Sequence[Passage]
+) -> tuple[Message, ...]:
+    told = [rules, *(turn.text for turn in history)]
+    return (Message("system", rules), *history, Message("user", _with_sources(quoted(question), passages, told=told)))
+
+
 def _with_sources(question: str, passages: Sequence[Passage], *, told: Iterable[str]) -> str:
-    bodies = [f"{_headings(passage)}\n\n{quoted(passage.text)}" for passage in passages]
+    bodies = [_body(passage) for passage in passages]
     seal = _seal([question, *bodies, *told])
-    framed = [
-        f'<source-{seal} n="{passage.n}">\n{body}\n</source-{seal}>'
-        for passage, body in zip(passages, bodies, strict=True)
-    ]
+    framed = [_framed(passage, body, seal) for passage, body in zip(passages, bodies, strict=True)]
     return "\n\n".join([f"Seal: {seal}", *framed, f"Question: {question}", _REMINDER])
+
+
+def _framed(passage: Passage, body: str, seal: str) -> str:
+    return f'<source-{seal} n="{passage.n}">\n{body}\n</source-{seal}>'
 
 
 def _seal(texts: Sequence[str]) -> str:
@@ -104,9 +110,13 @@ def _seal(texts: Sequence[str]) -> str:
     said = "\x00".join(texts)
     seal = said
     while True:
-        seal = blake2b(seal.encode(errors="replace"), digest_size=6).hexdigest()
+        seal = blake2b(seal.encode(errors="replace"), digest_size=SEAL_BYTES).hexdigest()
         if seal not in said:
             return seal
+
+
+def _body(passage: Passage) -> str:
+    return f"{_headings(passage)}\n\n{quoted(passage.text)}"
 
 
 def _headings(passage: Passage) -> str:
@@ -134,24 +144,21 @@ def in_turns(history: Iterable[Message]) -> list[Message]:
 
 def _latest(turns: Sequence[Message], tokens: int) -> list[Message]:
     """The last turns that fit, from a turn of the user on."""
-    kept = list(_fitting(reversed(turns), [turn.text for turn in reversed(turns)], tokens))[::-1]
+    kept = list(_fitting(turns[::-1], [prompt_tokens([turn]) for turn in turns[::-1]], tokens))[::-1]
     while kept and kept[0].role != "user":
         kept.pop(0)
     return kept
 
 
 def _first(passages: Sequence[Passage], tokens: int) -> list[Passage]:
-    texts = [f"{_headings(passage)}\n\n{passage.text}" for passage in passages]
-    return list(_fitting(passages, texts, tokens)) or list(passages[:1])
+    seal = "0" * 2 * SEAL_BYTES  # as long as any
+    sizes = [tokens_of(_framed(passage, _body(passage), seal) + "\n\n") for passage in passages]
+    return list(_fitting(passages, sizes, tokens)) or list(passages[:1])
 
 
-def _fitting(items: Iterable[_T], texts: Sequence[str], tokens: int) -> Iterator[_T]:
-    for item, text in zip(items, texts, strict=True):
-        tokens -= _tokens(text)
+def _fitting(items: Iterable[_T], sizes: Sequence[int], tokens: int) -> Iterator[_T]:
+    for item, size in zip(items, sizes, strict=True):
+        tokens -= size
         if tokens < 0:
             return
         yield item
-
-
-def _tokens(*texts: str) -> int:
-    return sum(estimate(texts)) + OVERHEAD_TOKENS * len(texts)

@@ -7,14 +7,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from rag.answering.prices import Prices, steps
-from rag.calls import Usage
+from rag.calls import NO_TOKENS, Usage
 from rag.errors import InvalidInput
 from rag.retrieval.filters import parse_moment
 from rag.store.engine import Database
 from rag.store.ledger import Group, Keys, Sum, calls, sums
 from rag.values import TenantId
-
-NONE_YET = Usage(0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class Used:
     calls: int
     attempts: int = 0
     estimated: int = 0
-    usage: Usage = NONE_YET
+    usage: Usage = NO_TOKENS
     known_cost: Decimal = Decimal(0)
     unpriced: tuple[str, ...] = ()
 

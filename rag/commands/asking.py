@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
-from rag.api.schemas import MAX_TOP_K, SearchBody, query_result, search_result
+from rag.api.schemas import ANSWER_TOKENS, MAX_TOP_K, SearchBody, query_result, search_result
 from rag.commands.opened import names, settings, show
 from rag.errors import InvalidInput
 from rag.store.tenancy import find_tenant
@@ -42,7 +42,7 @@ def ask(arguments: argparse.Namespace) -> None:
     async def run(services: Services) -> None:
         who, question = await _asked(services, arguments)
         deadline = Deadline.after(services.settings.request_timeout_s)
-        answer = await services.answerer.answer(who, question, max_tokens=512, deadline=deadline)
+        answer = await services.answerer.answer(who, question, max_tokens=ANSWER_TOKENS, deadline=deadline)
         if arguments.json:
             show(query_result(answer, "").model_dump_json())
             return

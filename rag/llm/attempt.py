@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
-from rag.calls import Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, tokens_of
+from rag.calls import NO_TOKENS, Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, prompt_tokens, tokens_of
 from rag.llm.breaker import Permit
 from rag.llm.events import End, Event, Text, UsageSeen
-from rag.llm.failures import Failure
-from rag.llm.hop import Hop, prompt_tokens
+from rag.llm.failures import Failure, Reason
+from rag.llm.hop import Hop
 from rag.llm.watch import Watch
 
-NOTHING = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
-
-
 REFUSED = 300  # statuses from here on come instead of an answer
+REFUSALS: frozenset[Reason] = frozenset(  # the same, when they are the first event of a 200
+    {"connect", "rate_limited", "quota", "config", "server_error", "overloaded", "conflict", "rejected",
+     "context_length"}
+)  # fmt: skip
 SLOW_SHARE = 0.5  # of its own limit: who was silent for so long when the caller's time ended had a part in it
 
 
@@ -142,23 +144,26 @@ class Trial:
         """What the provider counted; where it did not say, our estimate, which is not less than what came of it."""
         known = (failure.usage if failure else None) or self._usage
         if known is None:
-            if failure and not self._heard and (failure.reason == "connect" or (failure.status or 0) >= REFUSED):
-                return NOTHING  # it has read no prompt
+            if failure and not self._heard and _refused(failure):
+                return NO_TOKENS
             known = Usage()
         written = tokens_of("".join(self.text))
         # a count that came with the first words of a broken answer is of those alone
         short = known.output is None or (outcome != "answered" and known.output < written)
-        if known.input is not None and not short:
+        if known.input_uncached is not None and not short:
             return known
-        return Usage(
-            input_uncached=prompt_tokens(self._request) if known.input is None else known.input_uncached,
-            input_cache_read=known.input_cache_read,
-            input_cache_write=known.input_cache_write,
+        unsaid = max(prompt_tokens(self._request.messages) - (known.input or 0), 0)
+        return replace(
+            known,
+            input_uncached=unsaid if known.input_uncached is None else known.input_uncached,
             output=written if short else known.output,
-            reasoning=known.reasoning,
             estimated=True,
-            clamped=known.clamped,
         )
+
+
+def _refused(failure: Failure) -> bool:
+    """Whether a failure that came before all else says that nothing was read."""
+    return failure.reason in REFUSALS or (failure.status or 0) >= REFUSED
 
 
 def reason_of(failure: Failure) -> str:

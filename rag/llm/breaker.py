@@ -58,8 +58,6 @@ class Permit:
         """Nothing is known about the target; the place of a probe is free again."""
         self._tell(self._breaker.left)
 
-    release = neutral
-
     def _tell(self, verdict: Callable[[Permit], None]) -> None:
         if not self._told:
             self._told = True

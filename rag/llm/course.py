@@ -46,7 +46,7 @@ class Course:
         self._policy = policy
         self._quota = quota
         self._rng = rng
-        left_s = min(policy.total_s, deadline.remaining_s())
+        left_s = deadline.remaining_s()
         kept_s = min(policy.kept_for_sentences_s, left_s / 5) if route.extractive else min(AHEAD_S, left_s / 20)
         self._until = time.monotonic() + left_s - kept_s
         self._waiting = list(route.hops)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from rag.analysis import identifiers
-from rag.calls import Attempt, Call, ChatRequest, Reply, Usage
+from rag.calls import NO_TOKENS, Attempt, Call, ChatRequest, Reply
 from rag.marks import literal
 from rag.protocols import Reranker
 from rag.sentences import sentences
@@ -16,7 +16,6 @@ from rag.values import Deadline, Passage
 MAX_SENTENCES = 3
 MARGIN = 2.0  # logits below the best sentence at which another still says something about the question
 CHARS_PER_TOKEN = 4  # of English; the budget is the caller's, not a model's
-FREE = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
 MIN_CHARS = 12  # shorter pieces are list marks and stray headings
 
 
@@ -71,7 +70,7 @@ class ExtractiveModel:
                 provider=self.provider,
                 model=self._reranker.name,
                 outcome="answered",
-                usage=FREE,
+                usage=NO_TOKENS,
                 first_content_ms=spent_ms,
                 total_ms=spent_ms,
             )
@@ -80,7 +79,7 @@ class ExtractiveModel:
             text=" ".join(f"{literal(e.text)} [{e.n}]" for e in chosen),
             provider=self.provider,
             model=self._reranker.name,
-            usage=FREE,
+            usage=NO_TOKENS,
             spans=tuple((e.n, e.start, e.start + len(e.text)) for e in chosen),
         )
 

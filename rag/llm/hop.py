@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rag.calls import ChatRequest, tokens_of
 from rag.llm.breaker import Breaker
 from rag.llm.provider import Provider
 from rag.settings import Target
@@ -22,8 +21,3 @@ class Hop:
     def target(self) -> Target:
         """The settings' target."""
         return self.provider.target
-
-
-def prompt_tokens(request: ChatRequest) -> int:
-    """No fewer tokens than the messages have."""
-    return sum(tokens_of(message.text) for message in request.messages)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rag.calls import ChatRequest, Task
+from rag.calls import ChatRequest, Task, prompt_tokens
 from rag.errors import ContextLength, SetupError
 from rag.llm.breaker import State
-from rag.llm.hop import Hop, prompt_tokens
+from rag.llm.hop import Hop
 
 OUT: frozenset[State] = frozenset({"open", "disabled"})
 
@@ -60,7 +60,7 @@ class Lanes:
         if chain is None:
             raise SetupError(f"RAG_CHAT_CHAINS has no chain for the task {request.task}")
         able = [hop for hop in chain.hops if request.tags <= hop.target.allows and request.needs <= hop.target.can]
-        tokens = prompt_tokens(request)
+        tokens = prompt_tokens(request.messages)
         fitting = [hop for hop in able if tokens + request.max_tokens <= hop.target.context_tokens]
         extractive = chain.extractive and not request.needs
         if not fitting and not extractive:

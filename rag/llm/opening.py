@@ -31,11 +31,10 @@ async def open_chat(settings: Settings, reranker: Reranker, metrics: Metrics) ->
         hops = {provider.target.name: Hop(provider) for provider in providers}
         for name, hop in hops.items():
             metrics.target_state.labels(name).set_function(partial(_state, hop))
-        chains = {"answer": (EXTRACTIVE,), **settings.chat_chains}
         lanes = Lanes(
             {
                 task: Chain(tuple(hops[name] for name in names if name != EXTRACTIVE), EXTRACTIVE in names)
-                for task, names in chains.items()
+                for task, names in settings.chat_chains.items()
             }
         )
         yield FailoverChat(lanes, ExtractiveModel(reranker), metrics)

@@ -59,7 +59,6 @@ class Policy:
     tries_per_target: int = 2
     tries: int = 4
     targets: int = 3
-    total_s: float = 60.0
     silent_times_idle: float = 3.0  # pings without a word: that many idle limits
     least_useful_s: float = 0.25  # an attempt with less time left only costs
     kept_for_sentences_s: float = 1.0  # of the time there is, for the extractive model at the end

@@ -49,7 +49,7 @@ class SpendingChat:
                 if self.gate is not None:
                     await self.gate.wait()
         except (asyncio.CancelledError, GeneratorExit):
-            used = Usage(output=said, estimated=True)
+            used = Usage(100, output=said, estimated=True)
             call.attempts.append(attempt(len(call.attempts) + 1, outcome="cancelled", usage=used))
             raise
         call.attempts += self.attempts

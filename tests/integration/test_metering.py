@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from decimal import Decimal
 
 import psycopg
@@ -14,8 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 import rag.answering.metering as metering
 import rag.answering.settlement as settlement
-from rag.calls import Usage
-from rag.errors import BudgetExceeded, StoreUnavailable, UpstreamTimeout
+from rag.calls import NO_TOKENS, Usage
+from rag.errors import BudgetExceeded, SetupError, StoreUnavailable, UpstreamTimeout
 from rag.store.engine import Database, open_database
 from rag.store.ledger import Entry, Settlement, settle
 from rag.values import TenantId
@@ -148,49 +149,6 @@ async def test_a_call_cancelled_while_it_reserves_leaves_nothing_reserved(
     assert (await budget(database, tenant)).reserved == 0
 
 
-async def test_bug_21_a_zero_that_the_provider_said_stays_and_what_it_did_not_say_is_estimated(
-    database: Database, tenant: TenantId, owner: psycopg.Connection
-) -> None:
-    await give(database, tenant, 100_000)
-    none_used = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
-    chat = SpendingChat(attempt(1, usage=none_used), attempt(2, usage=Usage()), attempt(3, usage=Usage(7)))
-
-    await metered(database, chat).complete(request(), call(tenant))
-
-    assert ledger(owner, tenant, "input_uncached, output, estimated") == [
-        (0, 0, False),
-        (100, 3900, True),  # nobody knows, so all that was reserved
-        (7, 3900, True),
-    ]
-    assert (await budget(database, tenant)).spent == 4000 + 3907
-
-
-async def test_bug_21_the_estimate_has_a_price(database: Database, tenant: TenantId) -> None:
-    await give(database, tenant, 1, "money")
-
-    await metered(database, SpendingChat(attempt(usage=Usage()))).complete(request(), call(tenant))
-
-    # 100 tokens at 2 and 3,900 at 8 dollars for a million
-    assert (await budget(database, tenant, unit="money")).spent == Decimal("0.0314")
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [("connect", (0, 0)), ("rate_limited", (0, 0)), ("config", (0, 0)), ("first_content_timeout", (100, 0))],
-)
-async def test_an_attempt_that_was_refused_costs_nothing_and_one_that_was_heard_its_question(
-    database: Database, tenant: TenantId, owner: psycopg.Connection, reason: str, expected: tuple[int, int]
-) -> None:
-    failed = attempt(1, outcome="failed", reason=reason, usage=Usage(), first_content_ms=None)
-
-    await metered(database, SpendingChat(failed, attempt(2))).complete(request(), call(tenant))
-
-    assert ledger(owner, tenant, "reason, input_uncached, output, estimated") == [
-        (reason, *expected, True),
-        ("", 40, 10, False),
-    ]
-
-
 async def test_a_call_that_fails_keeps_the_cost_of_its_half_answers(
     database: Database, tenant: TenantId, owner: psycopg.Connection
 ) -> None:
@@ -221,13 +179,22 @@ async def test_a_chain_without_a_paid_target_reserves_nothing_and_is_written_dow
     database: Database, tenant: TenantId, owner: psycopg.Connection
 ) -> None:
     await give(database, tenant, 1)
-    free = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
-    chat = SpendingChat(attempt(target="extractive", provider="extractive", usage=free))
+    chat = SpendingChat(attempt(target="extractive", provider="extractive", usage=NO_TOKENS))
 
     await metered(database, chat, chains={"answer": []}).complete(request(), call(tenant))
 
     assert ledger(owner, tenant, "provider, output") == [("extractive", 0)]
     assert (await budget(database, tenant)).spent == 0
+
+
+async def test_a_task_without_a_chain_reserves_nothing(database: Database, tenant: TenantId) -> None:
+    await give(database, tenant, 1)
+    chat = SpendingChat(error=SetupError("no chain"))
+
+    with pytest.raises(SetupError):
+        await metered(database, chat).complete(replace(request(), task="judge"), call(tenant))
+
+    assert chat.asked == 1  # who knows the chains says what is missing
 
 
 async def test_a_tenant_without_budgets_is_written_down_all_the_same(

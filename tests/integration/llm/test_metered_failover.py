@@ -18,7 +18,22 @@ from rag.settings import Price
 from rag.store.engine import Database
 from rag.values import Deadline, TenantId
 from tests.integration.llm.fake_server import FakeServer
-from tests.integration.llm.fake_steps import Tokens, cut, fails, good, role, stall, txt
+from tests.integration.llm.fake_steps import (
+    Script,
+    Tokens,
+    cut,
+    done,
+    eof,
+    err,
+    fails,
+    fin,
+    good,
+    head200,
+    role,
+    say,
+    stall,
+    txt,
+)  # fmt: skip
 from tests.integration.llm.theatre import Theatre, asked, open_theatre
 from tests.integration.spending import budget, give, ledger, reservations
 
@@ -27,6 +42,7 @@ PRICES = Prices(
 )
 ROW = "attempt, target, outcome, reason, input_uncached, output, estimated"
 USED = Tokens(input=12, output=5)
+READ = 12 + 8 + 14 + 8  # half of 24 and of 28 characters, each with the frame of a message
 
 
 @asynccontextmanager
@@ -61,6 +77,59 @@ async def test_a_target_that_refused_costs_nothing_and_the_one_that_answered_wha
     assert [row[1:6] for row in ledger(owner, tenant, ROW)[:-1]] == [("p1", "failed", "overloaded", 0, 0)]
     assert await spent(database, tenant) == (17, Decimal("0.000032"))  # 12 x 1 + 5 x 4 dollars for a million
     assert reservations(owner, tenant) == 0
+
+
+@pytest.mark.parametrize("script", [[fails("rate")], [fails("auth")], [head200(), err("overloaded")]])
+async def test_an_attempt_that_was_refused_costs_nothing(
+    fake: FakeServer, database: Database, tenant: TenantId, owner: psycopg.Connection, script: Script
+) -> None:
+    fake.play("p1", script)
+    fake.play("p2", good(tokens=USED))
+
+    async with opened(fake, database, tenant) as (_, chat):
+        await chat.complete(asked(), call(tenant))
+
+    assert [row[4:] for row in ledger(owner, tenant, ROW)] == [(0, 0, False), (12, 5, False)]
+    assert (await budget(database, tenant)).spent == 17
+
+
+async def test_an_attempt_that_was_heard_and_said_nothing_costs_its_question(
+    fake: FakeServer, database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    fake.play("p1", [head200(), eof])
+    fake.play("p2", good(tokens=USED))
+
+    async with opened(fake, database, tenant) as (_, chat):
+        await chat.complete(asked(), call(tenant))
+
+    assert [row[4:] for row in ledger(owner, tenant, ROW)] == [(READ, 0, True), (12, 5, False)]
+    assert (await budget(database, tenant)).spent == READ + 17
+
+
+async def test_bug_21_a_zero_that_the_provider_said_stays(
+    fake: FakeServer, database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    fake.play("p1", good(tokens=Tokens(input=0, output=0)))
+
+    async with opened(fake, database, tenant) as (_, chat):
+        await chat.complete(asked(), call(tenant))
+
+    assert [row[4:] for row in ledger(owner, tenant, ROW)] == [(0, 0, False)]
+    assert await spent(database, tenant) == (0, 0)
+
+
+async def test_bug_21_what_the_provider_did_not_say_is_estimated_and_has_a_price(
+    fake: FakeServer, database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    fake.play("p1", [role(), say("a" * 20), fin(), done])
+
+    async with opened(fake, database, tenant) as (_, chat):
+        reply = await chat.complete(asked(), call(tenant))
+
+    assert [row[4:] for row in ledger(owner, tenant, ROW)] == [(READ, 10, True)]
+    assert (reply.usage.input, reply.usage.output, reply.usage.estimated) == (READ, 10, True)
+    # dollars for a million tokens: 2 in, 8 out
+    assert await spent(database, tenant) == (READ + 10, Decimal(2 * READ + 8 * 10) / 1_000_000)
 
 
 async def test_half_an_answer_keeps_its_cost_when_another_target_answers(

@@ -32,7 +32,7 @@ PROMPT = "How long does a refund take?"
 
 def policy(scale: float = SCALE) -> Policy:
     return Policy(
-        total_s=60 * scale, least_useful_s=0.25 * scale, kept_for_sentences_s=scale, backoff_s=0.25 * scale,
+        least_useful_s=0.25 * scale, kept_for_sentences_s=scale, backoff_s=0.25 * scale,
         backoff_cap_s=4 * scale, wait_cap_s=5 * scale, no_network_s=scale,
     )  # fmt: skip
 

@@ -138,7 +138,7 @@ def test_after_a_whole_answer_the_time_begins_anew(breaker: Breaker, clock: Cloc
     assert breaker.opens_in_s() == 5
 
 
-@pytest.mark.parametrize("end", ["success", "failure", "neutral", "release", "lease"])
+@pytest.mark.parametrize("end", ["success", "failure", "neutral", "lease"])
 def test_the_place_of_a_probe_is_free_within_its_lease_however_it_ends(
     breaker: Breaker, clock: Clock, end: str
 ) -> None:
@@ -273,7 +273,7 @@ class AnySequence(RuleBasedStateMachine):
             self.probe, self.probe_since = permit, self.clock.now
         return permit
 
-    @rule(permit=consumes(permits), verdict=st.sampled_from(["success", "failure", "blemish", "neutral", "release"]))
+    @rule(permit=consumes(permits), verdict=st.sampled_from(["success", "failure", "blemish", "neutral"]))
     def tell(self, permit: Permit | None, verdict: str) -> None:
         if permit is None:
             return

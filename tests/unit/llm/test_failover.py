@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from rag import errors
-from rag.calls import Reply, Usage
+from rag.calls import NO_TOKENS, ChatRequest, Reply, Usage, prompt_tokens
 from rag.errors import Tried
-from rag.llm.events import Alive, End, Text, UsageSeen
+from rag.llm.events import Alive, End, Event, Text, UsageSeen
 from rag.llm.failures import Failure
 from tests.unit.llm.scripted import OK, TENTH, USAGE, Scripted, Stage, asked
 
@@ -210,6 +211,25 @@ async def test_a_steady_answer_may_take_longer_than_any_limit_of_silence() -> No
 
     assert isinstance(reply, Reply)
     assert reply.text == "word " * 20
+
+
+async def test_whoever_has_more_time_than_usual_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, passed_s = time.monotonic, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now() + passed_s)
+
+    async def slow(request: ChatRequest) -> AsyncGenerator[Event, None]:
+        nonlocal passed_s
+        passed_s = 100.0
+        raise Failure("overloaded")
+        yield  # a generator all the same
+
+    first = Scripted("p1", first_content_timeout_s=500)
+    first.events = slow  # type: ignore[method-assign]
+    stage = Stage(first, Scripted("p2"))
+
+    reply = await stage.complete(within_s=200)
+
+    assert reply.provider == "p2"
 
 
 async def test_the_callers_time_ends_everything_and_is_no_fault_of_a_quick_target() -> None:
@@ -413,10 +433,9 @@ async def test_a_cancelled_call_ends_at_once_in_every_phase(script: tuple[Any, .
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        (fails("connect"), Usage(0, 0, 0, 0, 0)),
-        (fails("server_error", status=500), Usage(0, 0, 0, 0, 0)),
         ((LONG,), Usage(30, output=0, estimated=True)),  # it may have read the prompt
         ((Text("a" * 10), Failure("incomplete")), Usage(30, output=5, estimated=True)),
+        ((Failure("incomplete", usage=Usage(None, 20, output=3)),), Usage(26, 20, output=3, estimated=True)),
         ((UsageSeen(Usage(7, output=1)), Text("a" * 10), Failure("incomplete")), Usage(7, output=5, estimated=True)),
         ((Text("a" * 10), UsageSeen(Usage(7, output=6)), Failure("incomplete")), Usage(7, output=6)),
         ((Text("a" * 10), Failure("incomplete", usage=Usage(8, output=9))), Usage(8, output=9)),
@@ -430,6 +449,39 @@ async def test_half_an_answer_costs_what_came_of_it(script: tuple[Any, ...], exp
     usage = stage.calls[-1].attempts[0].usage
 
     assert replace(usage, input_uncached=usage.input_uncached and min(usage.input_uncached, 30)) == expected
+
+
+REFUSALS = [
+    ("connect", None), ("rate_limited", 429), ("quota", 402), ("config", 401), ("config", 403), ("config", 404),
+    ("rejected", 400), ("context_length", 413), ("content_filtered", 400), ("server_error", 500), ("overloaded", 529),
+    ("timeout", 504), ("overloaded", 200), ("server_error", 200), ("rate_limited", 200), ("quota", 200),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "status"), REFUSALS)
+async def test_who_refuses_has_read_nothing_also_as_the_first_event_of_a_200(reason: Any, status: int | None) -> None:
+    stage = Stage(Scripted("p1", fails(reason, status=status)))
+    await stage.streamed()
+
+    assert {attempt.usage for attempt in stage.calls[-1].attempts} == {NO_TOKENS}
+
+
+@pytest.mark.parametrize("reason", ["overloaded", "server_error", "rate_limited", "config"])
+async def test_who_fails_after_it_began_to_work_has_read_the_prompt(reason: Any) -> None:
+    stage = Stage(Scripted("p1", (Alive(), *fails(reason, status=200))))
+    await stage.streamed()
+
+    read = prompt_tokens(asked().messages)
+    assert {attempt.usage for attempt in stage.calls[-1].attempts} == {Usage(read, output=0, estimated=True)}
+
+
+@pytest.mark.parametrize("reason", ["malformed", "incomplete", "timeout", "content_filtered", "empty"])
+async def test_what_is_no_refusal_of_work_has_cost_the_prompt(reason: Any) -> None:
+    stage = Stage(Scripted("p1", fails(reason, status=200)))
+    await stage.streamed()
+
+    read = prompt_tokens(asked().messages)
+    assert {attempt.usage for attempt in stage.calls[-1].attempts} == {Usage(read, output=0, estimated=True)}
 
 
 async def test_a_whole_answer_without_numbers_is_estimated_and_explicit_zeros_are_kept() -> None:

@@ -61,7 +61,7 @@ def test_what_a_target_cannot_do_is_not_asked_of_it() -> None:
 
 def test_a_prompt_goes_only_where_it_fits_with_its_answer() -> None:
     chain = lanes(hop("small", context_tokens=1000), hop("large", context_tokens=8000))
-    user = Message("user", "x" * 1880)  # 940 tokens at the most
+    user = Message("user", "x" * 1864)  # 940 tokens at the most, with its frame
 
     assert names(chain, messages=(user,), max_tokens=60) == ["small", "large"]
     assert names(chain, messages=(user,), max_tokens=61) == ["large"]
@@ -89,8 +89,8 @@ def test_a_busy_local_model_is_passed_by_and_comes_last() -> None:
 def test_a_long_prompt_passes_by_the_local_model() -> None:
     chain = lanes(hop("local", lane="local", overflow_tokens=100), hop("api"))
 
-    assert names(chain, messages=(Message("user", "x" * 200),)) == ["local", "api"]
-    assert names(chain, messages=(Message("user", "x" * 201),)) == ["api", "local"]
+    assert names(chain, messages=(Message("user", "x" * 184),)) == ["local", "api"]
+    assert names(chain, messages=(Message("user", "x" * 185),)) == ["api", "local"]
 
 
 def test_batch_work_waits_for_its_lane() -> None:

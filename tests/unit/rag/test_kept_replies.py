@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rag.answering.kept import NOTHING_SPENT, KeptReply
-from rag.calls import Reply, Usage
+from rag.answering.kept import KeptReply
+from rag.calls import NO_TOKENS, Reply, Usage
 from rag.values import Passage
 
 MakePassage = Callable[..., Passage]
@@ -26,7 +26,7 @@ def test_a_reply_is_read_as_it_was_written_but_cost_nothing(
 
     assert (read.reply.text, read.reply.spans, read.sources) == (text, spans, kept.sources)
     assert (read.reply.provider, read.reply.model, read.reply.finish) == ("openai", "large", "stop")
-    assert (read.reply.usage, read.reply.cache) == (NOTHING_SPENT, "hit")
+    assert (read.reply.usage, read.reply.cache) == (NO_TOKENS, "hit")
 
 
 def test_marks_and_spans_follow_their_sources_to_other_numbers(passage: MakePassage) -> None:
@@ -45,7 +45,8 @@ def test_marks_and_spans_follow_their_sources_to_other_numbers(passage: MakePass
         ("Yes. [1]", [("Other text.", 0)]),
         ("Yes. [1]", [("One.", 5)]),  # the same words somewhere else
         ("Yes. [1][2]", [("One.", 0)]),
-        ("Yes. [1] See items[9].", [("One.", 0), ("Two.", 50)]),  # what would it be now?
+        ("Yes. [1, 2]", [("One.", 0)]),
+        ("Yes. [2, 1]", [("One.", 0), ("Three.", 50)]),
         ("Yes.", [("One.", 0)]),  # from nowhere
     ],
 )
@@ -57,3 +58,23 @@ def test_a_reply_is_not_carried_over_without_every_source_that_it_marks(
     carried = kept.carried_over([passage(n, *source) for n, source in enumerate(now, 1)])
 
     assert carried is None
+
+
+@pytest.mark.parametrize("text", ["Both. [1, 2]", "Both. [1,2]", "Both. [1, 2, 9]", "Both. [1][2] [9]"])
+def test_a_list_of_sources_follows_them_to_other_numbers(passage: MakePassage, text: str) -> None:
+    kept = KeptReply.of(reply(text), [passage(1, "One."), passage(2, "Two.", start=50)])
+
+    read = KeptReply.read(kept.as_json())
+    carried = read.carried_over([passage(1, "Two.", start=50), passage(2, "Three.", start=90), passage(3, "One.")])
+
+    assert carried is not None
+    assert (read.reply.text, carried.text) == ("Both. [1][2]", "Both. [3][1]")
+
+
+def test_what_is_no_mark_of_a_source_becomes_none_where_there_are_more(passage: MakePassage) -> None:
+    kept = KeptReply.of(reply("Set it = [2, 3], see items[9]. [1]"), [passage(1, "One.")])
+
+    carried = kept.carried_over([passage(n, "Other.", start=n) for n in range(1, 9)] + [passage(9, "One.")])
+
+    assert carried is not None
+    assert carried.text == "Set it = [2, 3], see items[ 9 ]. [9]"

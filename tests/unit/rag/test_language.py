@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.language import knows, language
+from rag.language import language
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,3 @@ def test_a_text_may_have_to_show_more() -> None:
 
 def test_accents_may_be_composed_or_not() -> None:
     assert language("¿qué más? según") == language("¿que\u0301 ma\u0301s? segu\u0301n") == "es"
-
-
-@pytest.mark.parametrize(
-    ("langs", "text", "known"),
-    [
-        (None, "退款需要多久?", True),
-        (frozenset({"en"}), "退款需要多久?", False),
-        (frozenset({"en"}), "Wie lange dauert eine Rückerstattung?", False),
-        (frozenset({"en", "de"}), "Wie lange dauert eine Rückerstattung?", True),
-        (frozenset({"en"}), "HLY-4031", True),
-    ],
-)
-def test_a_model_knows_every_language_or_the_ones_it_names(
-    langs: frozenset[str] | None, text: str, known: bool
-) -> None:
-    assert knows(langs, text) == known

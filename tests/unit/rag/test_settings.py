@@ -128,3 +128,11 @@ def test_what_is_hidden_from_chat_models_is_a_list_with_commas(monkeypatch: pyte
     monkeypatch.setenv("RAG_REDACT", "email,names")
     with pytest.raises(SetupError, match="RAG_REDACT"):
         load_settings()
+
+
+def test_questions_are_answered_by_sentences_where_no_chain_says_otherwise() -> None:
+    judged = Settings(chat_chains={"judge": ("a",)})
+
+    assert judged.chat_chains == {"answer": ("extractive",), "judge": ("a",)}
+    assert Settings().chat_chains == Settings(chat_chains={}).chat_chains == {"answer": ("extractive",)}
+    assert Settings(chat_chains={"answer": ("a",)}).chat_chains == {"answer": ("a",)}
