@@ -156,9 +156,10 @@ class Exchange:
             pieces, last = self._chunks()
             if pieces:
                 yield b"".join(pieces)
+            elif not last:
+                await self._need_more()  # nothing came while the last piece was read
             if last:
                 break
-            await self._need_more()
         while await self._until(b"\r\n", MAX_HEAD_BYTES):
             pass  # trailers
         self.whole = True
