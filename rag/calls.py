@@ -115,7 +115,6 @@ class Reply:
     finish: Finish = "stop"
     degraded: bool = False
     spans: tuple[tuple[int, int, int], ...] | None = None
-    cache: CacheState = "off"
 
 
 @dataclass(frozen=True, slots=True)

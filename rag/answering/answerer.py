@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from rag.answering.abstention import support
-from rag.answering.cache import AnswerCache, CachedChat
+from rag.answering.cache import AnswerCache, Found, replayed
 from rag.answering.citations import cite
 from rag.answering.followup import joined
 from rag.answering.prompting import ALONE, PROMPT_VERSION, Talk, grounded
@@ -77,14 +77,13 @@ class Answerer:
         sources = await self._sources(who, question, talk=talk, clock=clock, deadline=deadline)
         if not sources.passages:
             return _no_evidence(sources.retrieval, clock)
-        chat = self._model(who, question, sources)
         request = self._request(question, sources, max_tokens=max_tokens, talk=talk)
         call = Call(who.tenant_id, deadline, talk.feature)
         with clock.running("model"):
-            reply = await chat.complete(request, call)
+            found = await self._find(who, question, request, sources.retrieval)
+            reply = found.reply if found and found.reply else await self._chat.complete(request, call)
         answer = await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
-        await _keep(chat, request, call, reply=reply, answer=answer)
-        return answer
+        return await self._kept(answer, found, reply, call)
 
     async def stream(
         self, who: Principal, question: Question, *, max_tokens: int, deadline: Deadline, talk: Talk = ALONE
@@ -96,12 +95,13 @@ class Answerer:
             yield ()
             yield _no_evidence(sources.retrieval, clock)
             return
-        chat = self._model(who, question, sources)
         request = self._request(question, sources, max_tokens=max_tokens, talk=talk)
         call = Call(who.tenant_id, deadline, talk.feature)
         showing = Showing(passage.n for passage in request.passages)
         with clock.running("model"):
-            async with aclosing(chat.stream(request, call)) as pieces:
+            found = await self._find(who, question, request, sources.retrieval)
+            live = self._chat.stream(request, call)
+            async with aclosing(replayed(found.reply) if found and found.reply else live) as pieces:
                 first = await anext(pieces)  # who is refused hears of it before anything is sent
                 yield request.passages
                 async for piece in _from(first, pieces):
@@ -112,12 +112,23 @@ class Answerer:
         if text := showing.rest():
             yield text
         answer = await self._answer(reply, request, sources.retrieval, clock=clock, deadline=deadline)
-        await _keep(chat, request, call, reply=reply, answer=answer)
-        yield answer
+        yield await self._kept(answer, found, reply, call)
 
-    def _model(self, who: Principal, question: Question, sources: Sources) -> ChatModel:
-        """The model, behind the answers kept for this question."""
-        return self._cache.around(self._chat, who, question, sources.retrieval) if self._cache else self._chat
+    async def _find(
+        self, who: Principal, question: Question, request: ChatRequest, retrieval: Retrieval
+    ) -> Found | None:
+        """What is kept for the request; None without a cache."""
+        if self._cache is None:
+            return None
+        return await self._cache.find(who, question, request, index_version=retrieval.index_version)
+
+    async def _kept(self, answer: Answer, found: Found | None, reply: Reply, call: Call) -> Answer:
+        """The answer with what the cache had to do with it, and for next time in the cache, if it is whole."""
+        if self._cache is None or found is None:
+            return answer
+        if answer.status == "answered":
+            await self._cache.keep(found, reply, call)
+        return replace(answer, cache="hit" if found.reply else "miss")
 
     async def _sources(
         self, who: Principal, question: Question, *, talk: Talk, clock: Stopwatch, deadline: Deadline
@@ -171,14 +182,8 @@ class Answerer:
             retrieval=retrieval,
             timings_ms=clock.total(),
             finish=reply.finish,
-            cache=reply.cache,
         )
         return answer if cited.text.strip() else replace(answer, status="no_evidence", text="", citations=())
-
-
-async def _keep(chat: ChatModel, request: ChatRequest, call: Call, *, reply: Reply, answer: Answer) -> None:
-    if isinstance(chat, CachedChat) and answer.status == "answered":
-        await chat.keep(request, call, reply)
 
 
 def _no_evidence(retrieval: Retrieval, clock: Stopwatch) -> Answer:

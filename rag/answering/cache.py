@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -13,12 +12,12 @@ from rag.answering.kept import KeptReply
 from rag.answering.wording import says_the_same
 from rag.calls import Call, ChatRequest, Reply
 from rag.errors import RagError, StoreError
-from rag.protocols import ChatModel, Embedder, Vectors
+from rag.protocols import Embedder, Vectors
 from rag.settings import EXTRACTIVE, Settings
 from rag.store.answers import AnswerToKeep, SimilarAnswer, find_answer, keep_answer, similar_answers
 from rag.store.engine import Database
 from rag.telemetry import log
-from rag.values import Passage, Principal, Question, Retrieval
+from rag.values import Passage, Principal, Question, TenantId
 
 FORMAT = 2  # of the keys and of what is kept
 CANDIDATES = 8  # similar questions that are looked at
@@ -76,96 +75,85 @@ def caching_of(settings: Settings, prompt_version: str) -> Caching | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the cache has for a request: `reply`, if anything; the rest is what another answer is kept by."""
+
+    request: ChatRequest
+    asked: tuple[object, ...]
+    index_version: int
+    reply: Reply | None = None
+    vector: Vectors | None = None
+
+
 class AnswerCache:
     """Answers that were made, given again to those who would get the same one."""
 
     def __init__(self, database: Database, embedder: Embedder, caching: Caching) -> None:
         """Keep answers in *database*; *embedder* is for similar questions."""
-        self.database = database
-        self.embedder = embedder
-        self.caching = caching
+        self._database = database
+        self._embedder = embedder
+        self._caching = caching
 
-    def around(self, chat: ChatModel, who: Principal, question: Question, retrieval: Retrieval) -> CachedChat:
-        """*chat* for this question of this asker, with the answers kept for it."""
-        return CachedChat(chat, self, who, question, retrieval)
-
-
-class CachedChat:
-    """Another model's replies, or kept ones where those would be the same. For one question."""
-
-    def __init__(
-        self, chat: ChatModel, cache: AnswerCache, who: Principal, question: Question, retrieval: Retrieval
-    ) -> None:
-        """Ask *chat* when *cache* has nothing for this question."""
-        self._chat = chat
-        self._cache = cache
-        self._caching = cache.caching
-        self._tenant_id = who.tenant_id
-        self._said = normal(question.text)
-        self._asked = [str(who.tenant_id), sorted(who.groups), *_search(question)]
-        self._index_version = retrieval.index_version
-        self._vector: Vectors | None = None
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        """The whole reply."""
-        if found := await self._find(request):
+    async def find(self, who: Principal, question: Question, request: ChatRequest, *, index_version: int) -> Found:
+        """What is kept for the *request* made of this question of this asker; a cache that fails has nothing."""
+        asked = (str(who.tenant_id), sorted(who.groups), _said(question, request), *_search(question))
+        found = Found(request, asked, index_version)
+        key, kin = self._keys(found, self._caching.models[self._caching.first])
+        try:
+            async with self._database.tenant(who.tenant_id) as tx:
+                body = await find_answer(tx, key)
+            if body is not None:
+                return replace(found, reply=KeptReply.read(body).reply)
+            nearness = self._caching.nearness
+            return await self._similar(who.tenant_id, found, kin, nearness=nearness) if nearness else found
+        except RagError as exc:
+            log.warning("answer cache not read", code=exc.code, detail=exc.detail)
             return found
-        return replace(await self._chat.complete(request, call), cache="miss")
 
-    async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """The reply in pieces, then whole."""
-        if found := await self._find(request):
-            for piece in _pieces(found.text):
-                yield piece
-            yield found
-            return
-        async with aclosing(self._chat.stream(request, call)) as items:
-            async for item in items:
-                yield replace(item, cache="miss") if isinstance(item, Reply) else item
-
-    async def keep(self, request: ChatRequest, call: Call, reply: Reply) -> None:
-        """Keep the reply to *request* under the model that made it, if it is new and whole."""
+    async def keep(self, found: Found, reply: Reply, call: Call) -> None:
+        """Keep the *reply* of *call* under the model that made it, if it is new and whole."""
         made_by = next((a.target for a in reversed(call.attempts) if a.outcome == "answered"), "")
-        if reply.cache != "miss" or reply.degraded or reply.finish != "stop" or made_by not in self._caching.models:
+        if found.reply or reply.degraded or reply.finish != "stop" or made_by not in self._caching.models:
             return
-        key, kin = self._keys(request, self._caching.models[made_by])
+        request = found.request
+        key, kin = self._keys(found, self._caching.models[made_by])
         body = KeptReply.of(reply, request.passages).as_json()
-        question = None if self._vector is None else request.question
-        answer = AnswerToKeep(key, kin, body, request.passages, question, self._vector)
+        question = None if found.vector is None else request.question
+        answer = AnswerToKeep(key, kin, body, request.passages, question, found.vector)
         ttl_s, most_bytes = self._caching.ttl_s, self._caching.tenant_bytes
         try:
-            async with self._cache.database.tenant(self._tenant_id) as tx:
+            async with self._database.tenant(call.tenant_id) as tx:
                 await keep_answer(tx, answer, ttl_s=ttl_s, most_bytes=most_bytes)
         except StoreError as exc:  # the answer is there all the same
             log.warning("answer not kept", code=exc.code, detail=exc.detail)
 
-    async def _find(self, request: ChatRequest) -> Reply | None:
-        """The kept reply; a cache that fails has none."""
-        key, kin = self._keys(request, self._caching.models[self._caching.first])
-        try:
-            async with self._cache.database.tenant(self._tenant_id) as tx:
-                body = await find_answer(tx, key)
-            if body is not None:
-                return KeptReply.read(body).reply
-            return await self._similar(request, kin, self._caching.nearness) if self._caching.nearness else None
-        except RagError as exc:
-            log.warning("answer cache not read", code=exc.code, detail=exc.detail)
-            return None
-
-    async def _similar(self, request: ChatRequest, kin: bytes, nearness: Nearness) -> Reply | None:
-        self._vector = await self._cache.embedder.embed_query(request.question)
-        async with self._cache.database.tenant(self._tenant_id) as tx:
-            similar = await similar_answers(tx, kin, self._vector, limit=CANDIDATES)
+    async def _similar(self, tenant_id: TenantId, found: Found, kin: bytes, *, nearness: Nearness) -> Found:
+        request = found.request
+        vector = await self._embedder.embed_query(request.question)
+        async with self._database.tenant(tenant_id) as tx:
+            similar = await similar_answers(tx, kin, vector, limit=CANDIDATES)
         chosen = choose(request.question, similar, nearness)
-        return KeptReply.read(chosen.body).carried_over(request.passages) if chosen else None
+        reply = KeptReply.read(chosen.body).carried_over(request.passages) if chosen else None
+        return replace(found, reply=reply, vector=vector)
 
-    def _keys(self, request: ChatRequest, model: str) -> tuple[bytes, bytes]:
+    def _keys(self, found: Found, model: str) -> tuple[bytes, bytes]:
         """The hash of all that makes *model*'s answer, and that of all but the question and its sources."""
-        asked = normal(request.question)
-        said = self._said if self._said != asked else ""  # a follow-up, which the model reads in the user's words
-        common = [self._caching.made_with, model, said, *self._asked, *_making(request)]
-        question = [asked, *map(_source, request.passages)]
-        return _digest(["exact", common, question]), _digest(["kin", common, self._index_version])
+        request = found.request
+        common = [self._caching.made_with, model, *found.asked, *_making(request)]
+        question = [normal(request.question), *map(_source, request.passages)]
+        return _digest(["exact", common, question]), _digest(["kin", common, found.index_version])
+
+
+async def replayed(reply: Reply) -> AsyncGenerator[str | Reply, None]:
+    """A kept reply as a model would stream it: pieces that end before a blank, then the whole."""
+    start = 0
+    while start < len(reply.text):
+        end = reply.text.find(" ", start + PIECE_CHARS)
+        end = len(reply.text) if end < 0 else end
+        yield reply.text[start:end]
+        start = end
+    yield reply
 
 
 def choose(question: str, similar: Sequence[SimilarAnswer], nearness: Nearness) -> SimilarAnswer | None:
@@ -182,6 +170,12 @@ def choose(question: str, similar: Sequence[SimilarAnswer], nearness: Nearness) 
 def normal(question: str) -> str:
     """The question whatever its white space, and however its accents are composed."""
     return " ".join(unicodedata.normalize("NFC", question).split())
+
+
+def _said(question: Question, request: ChatRequest) -> str:
+    """The user's words where something else was searched for: the model reads them, behind the turns before."""
+    said = normal(question.text)
+    return said if said != normal(request.question) else ""
 
 
 def _search(question: Question) -> list[object]:
@@ -211,13 +205,3 @@ def _digest(parts: Sequence[object]) -> bytes:
 
 def _plain(value: object) -> object:
     return sorted(map(str, value)) if isinstance(value, frozenset) else str(value)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces that end before a blank."""
-    start = 0
-    while start < len(text):
-        end = text.find(" ", start + PIECE_CHARS)
-        end = len(text) if end < 0 else end
-        yield text[start:end]
-        start = end

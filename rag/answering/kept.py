@@ -38,7 +38,6 @@ class KeptReply:
             model=fields["model"],
             usage=NO_TOKENS,
             spans=None if spans is None else tuple((n, start, end) for n, start, end in spans),
-            cache="hit",
         )
         return cls(reply, fields["sources"])
 

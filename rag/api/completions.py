@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 from fastapi import APIRouter, Depends, Request
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from rag.api.auth import Reader, ServicesDep, json_only
 from rag.api.completion_bodies import MODEL, Completion, CompletionBody, answer_text, grounds
-from rag.api.feed import Feed, unless_left
-from rag.api.limits import within
-from rag.api.problems import openai_error, problem_of
-from rag.api.query import PING_S, count_answer
+from rag.api.feed import CALLER_LEFT, Asked, Item
+from rag.api.problems import openai_error
 from rag.api.schemas import sources
 from rag.calls import Answer
-from rag.errors import NotFound, RagError
-from rag.telemetry import log, request_id
-from rag.values import Deadline, Passage, Principal, Question
-from rag.wiring import Services
+from rag.errors import NotFound
+from rag.telemetry import request_id
 
 router = APIRouter(prefix="/v1", tags=["openai"])
-CALLER_LEFT = 499  # nobody reads it but the log
-
-Item = Sequence[Passage] | str | Answer
+BEGUN = 2  # items before the status line, the sources and the first words: what fails before them has its own status
 
 
 @router.get("/models")
@@ -47,95 +41,26 @@ async def get_model(name: str, _: Reader) -> dict[str, object]:
 async def post_completion(body: CompletionBody, request: Request, who: Reader, services: ServicesDep) -> Response:
     """The cited answer to the last message, whole or streamed."""
     _known(body.model)
-    question = body.question(who, services.settings)
+    asked = Asked(services, who, body.question(who, services.settings), body.limit, body.talk())
     shape = Completion(f"chatcmpl-{request_id.get()}", int(datetime.now(UTC).timestamp()))
     if body.stream:
-        return await _streamed(body, question, who, request=request, services=services, shape=shape)
-    answer = await unless_left(request, _answered(body, question, who, services=services))
-    if answer is None:
-        return Response(status_code=CALLER_LEFT)
-    count_answer(services, answer)
-    return JSONResponse(shape.whole(answer))
+        return await asked.stream(request, BEGUN, shown=partial(_events, body, shape), failed=_error)
+    answer = await asked.answer(request)
+    return Response(status_code=CALLER_LEFT) if answer is None else JSONResponse(shape.whole(answer))
 
 
-async def _answered(body: CompletionBody, question: Question, who: Principal, *, services: Services) -> Answer:
-    timeout_s = services.settings.request_timeout_s
-    async with within(timeout_s):
-        return await services.answerer.answer(
-            who, question, max_tokens=body.limit, deadline=Deadline.after(timeout_s), talk=body.talk()
-        )
-
-
-async def _streamed(
-    body: CompletionBody,
-    question: Question,
-    who: Principal,
-    *,
-    request: Request,
-    services: Services,
-    shape: Completion,
-) -> Response:
-    timeout_s = services.settings.request_timeout_s
-    deadline = Deadline.after(timeout_s)
-    events = services.answerer.stream(who, question, max_tokens=body.limit, deadline=deadline, talk=body.talk())
-    feed: Feed[Item] = Feed(events, timeout_s)
-    first = None
-    try:
-        # the first words come before the status line, so what fails before them has its own status
-        first = await unless_left(request, _first(feed))
-    finally:
-        if first is None:
-            await feed.close()
-    if first is None:
-        return Response(status_code=CALLER_LEFT)
-    return _Stream(_events(first, feed, body=body, services=services, shape=shape), feed)
-
-
-async def _first(feed: Feed[Item]) -> list[Item]:
-    """The sources, and the first words or the whole answer."""
-    return [item for item in (await feed.next(), await feed.next()) if item is not None]
-
-
-class _Stream(EventSourceResponse):
-    """Events, after which, or without which, their feed is closed."""
-
-    def __init__(self, events: AsyncIterator[ServerSentEvent], feed: Feed[Item]) -> None:
-        super().__init__(events, ping=PING_S)
-        self._feed = feed
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._feed.close()
-
-
-async def _events(
-    begun: Sequence[Item], feed: Feed[Item], *, body: CompletionBody, services: Services, shape: Completion
-) -> AsyncIterator[ServerSentEvent]:
-    try:
-        async for item in _items(begun, feed):
-            for data in _said(item, body=body, services=services, shape=shape):
-                yield ServerSentEvent(json.dumps(data))
+def _events(body: CompletionBody, shape: Completion, item: Item) -> Iterator[ServerSentEvent]:
+    for data in _said(body, shape, item):
+        yield ServerSentEvent(json.dumps(data))
+    if isinstance(item, Answer):
         yield ServerSentEvent("[DONE]")
-    except RagError as exc:
-        log.error("stream failed", code=exc.code, detail=exc.detail)
-        yield ServerSentEvent(json.dumps(openai_error(problem_of(exc))))
 
 
-async def _items(begun: Sequence[Item], feed: Feed[Item]) -> AsyncIterator[Item]:
-    for item in begun:
-        yield item
-    while (more := await feed.next()) is not None:
-        yield more
-
-
-def _said(item: Item, *, body: CompletionBody, services: Services, shape: Completion) -> Iterator[dict[str, object]]:
+def _said(body: CompletionBody, shape: Completion, item: Item) -> Iterator[dict[str, object]]:
     """The role with the sources, then text, then what the text rests on, and what it took."""
     if isinstance(item, str):
         yield shape.chunk({"content": item})
     elif isinstance(item, Answer):
-        count_answer(services, item)
         if item.status == "no_evidence":
             yield shape.chunk({"content": answer_text(item)})
         yield shape.chunk(grounds(item), item.finish)
@@ -144,6 +69,10 @@ def _said(item: Item, *, body: CompletionBody, services: Services, shape: Comple
     else:
         listed = [source.model_dump() for source in sources(item)]
         yield shape.chunk({"role": "assistant", "content": "", "sources": listed})
+
+
+def _error(problem: dict[str, object]) -> ServerSentEvent:
+    return ServerSentEvent(json.dumps(openai_error(problem)))
 
 
 def _known(model: str) -> None:

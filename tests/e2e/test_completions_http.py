@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import openai
 import pytest
 import pytest_asyncio
 
-from rag.calls import Call, ChatRequest, Reply
 from rag.errors import BudgetExceeded, UpstreamIncomplete
 from tests.e2e.conftest import Caller, OpenFake
 from tests.e2e.test_operation_http import QUESTION, with_a_document
@@ -270,44 +267,3 @@ async def test_a_model_that_dawdles_is_given_up(fake_service: OpenFake) -> None:
 
     assert (plain.status_code, plain.json()["error"]["code"]) == (504, "deadline_exceeded")
     assert '"code": "deadline_exceeded"' in streamed.text
-
-
-class Silent:
-    """Says *pieces*, then nothing, until it is left; keeps when that was."""
-
-    def __init__(self, *pieces: str) -> None:
-        self.pieces = pieces
-        self.begun = asyncio.Event()
-        self.left_at = 0.0
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
-
-    async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
-        try:
-            for piece in self.pieces:
-                yield piece
-            self.begun.set()
-            await asyncio.sleep(60)
-            yield Reply("", "silent", "silent-1")
-        finally:
-            self.left_at = time.monotonic()
-
-
-@pytest.mark.parametrize("pieces", [(), ("A refund ", "takes ")], ids=["before the first words", "after them"])
-@pytest.mark.parametrize("stream", [False, True])
-async def test_whoever_leaves_ends_the_call_of_the_model(
-    fake_service: OpenFake, pieces: tuple[str, ...], stream: bool
-) -> None:
-    chat = Silent(*pieces)
-    async with fake_service(chat) as fake:
-        caller = await with_a_document(fake)
-        asking = asyncio.create_task(caller.send("POST", "/v1/chat/completions", json=asked(QUESTION, stream=stream)))
-        await asyncio.wait_for(chat.begun.wait(), 10)
-        left_at = time.monotonic()
-        asking.cancel()
-        await asyncio.wait({asking})
-        while not chat.left_at and time.monotonic() < left_at + 5:
-            await asyncio.sleep(0.02)
-
-    assert 0 < chat.left_at - left_at < 0.5

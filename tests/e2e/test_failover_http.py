@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from rag.api import query
+from rag.api import feed
 from tests.e2e.conftest import Caller, OpenFake
 from tests.e2e.test_operation_http import QUESTION, with_a_document
 from tests.e2e.test_query_http import events
@@ -155,7 +155,7 @@ async def test_bug_17_a_caller_that_leaves_ends_the_request_at_the_provider(  # 
 async def test_a_silent_stream_is_kept_open_by_comments(  # type: ignore[no-untyped-def]
     failing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query, "PING_S", 0.1)
+    monkeypatch.setattr(feed, "PING_S", 0.1)
     async with failing() as service:
         service.fake.play("p1", [role(), stall(0.5), *good(TEXT)[1:]])
         headers = {"Authorization": f"Bearer {service.caller.key}"}

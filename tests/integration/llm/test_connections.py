@@ -100,6 +100,19 @@ async def test_what_has_come_is_one_piece() -> None:
     assert len(pieces) <= 3
 
 
+async def test_what_comes_while_a_piece_is_read_is_not_lost() -> None:
+    pause = [b""] * 200  # turns of the loop, in which the first piece is read
+    server = Server([HEAD + b"6\r\nhello \r\n", *pause, b"5\r\nworld\r\n0\r\n\r\n"], then_close=True)
+    async with asking(server) as http, http.stream("GET", "/") as response:
+        pieces = []
+        async for piece in response.aiter_raw():
+            pieces.append(piece)
+            await server.closed.wait()
+            await asyncio.sleep(0.05)
+
+    assert b"".join(pieces) == b"hello world"
+
+
 async def test_the_request_goes_out_as_it_was_made() -> None:
     server = Server([SIZED])
     async with asking(server) as http:
