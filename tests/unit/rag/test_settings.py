@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,18 @@ def test_what_is_hidden_from_chat_models_is_a_list_with_commas(monkeypatch: pyte
     monkeypatch.setenv("RAG_REDACT", "email,names")
     with pytest.raises(SetupError, match="RAG_REDACT"):
         load_settings()
+
+
+@pytest.mark.parametrize("name", ["RAG_CHAT_KEYS", "RAG_CHAT_TARGETS", "RAG_CHAT_CHAINS"])
+@pytest.mark.parametrize(
+    "value", ["{'p1': 'hunter2'}", '{"p1": "hunter2"', '{"p1": ["hunter2"]}', '"hunter2"', "hunter2"]
+)
+def test_a_setting_that_is_no_json_is_named_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(SetupError, match=f"wrong setting: {name}: ") as caught:
+        load_settings()
+
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
