@@ -10,13 +10,13 @@ from typing import Literal
 from rag.calls import Usage
 
 Reason = Literal[
-    "connect",  # no answer at all: refused, reset, no such host, TLS
+    "connect",  # nothing was sent: refused, no such host, TLS
     "first_content_timeout",  # no first word in time
     "idle_timeout",  # a gap between words, too long
     "rate_limited",  # slow down
     "quota",  # no money, credit or quota left
     "config",  # key, permission, region, model or address
-    "server_error",
+    "server_error",  # also without a status: it took the request and hung up
     "overloaded",
     "timeout",  # the provider's own
     "conflict",
