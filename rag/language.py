@@ -102,7 +102,8 @@ def _by_words(text: str, least: int) -> str | None:
         shown.update(_languages_of().get(word, ()))
     if not shown:
         return None
-    first, most = max(shown.items(), key=lambda pair: (pair[1], pair[0] == "en"))
+    # the order of a set of words differs from one process to the next, so nothing may be left to it
+    first, most = min(shown.items(), key=lambda pair: (-pair[1], pair[0] != "en", pair[0]))
     return first if most >= least else None
 
 

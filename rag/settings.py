@@ -81,7 +81,9 @@ class Price(BaseModel):
 class Settings(BaseSettings):
     """Every setting of the service. Each is an environment variable `RAG_<NAME>`, but for DATABASE_URL."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", env_ignore_empty=True, frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", env_ignore_empty=True, frozen=True, hide_input_in_errors=True
+    )
 
     home: Path = Field(default=Path(".rag"), description="where data, models and the embedded database live")
     database_url: SecretStr | None = Field(
@@ -148,9 +150,13 @@ class Settings(BaseSettings):
     answer_min_support: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.62, description="least support, 0 to 1, below which the answer is no_evidence"
     )
-    chat_targets: tuple[Target, ...] = Field(default=(), description="the chat models, a JSON list")
-    chat_keys: dict[str, SecretStr] = Field(default={}, description="their keys, a JSON object by target")
-    chat_chains: dict[Task, tuple[str, ...]] = Field(
+    chat_targets: Annotated[tuple[Target, ...], NoDecode] = Field(
+        default=(), description="the chat models, a JSON list"
+    )
+    chat_keys: Annotated[dict[str, SecretStr], NoDecode] = Field(
+        default={}, description="their keys, a JSON object by target"
+    )
+    chat_chains: Annotated[dict[Task, tuple[str, ...]], NoDecode] = Field(
         default={},
         validate_default=True,
         description="the targets to try for each task, in order, a JSON object; sentences answer if no chain does",
@@ -202,6 +208,16 @@ class Settings(BaseSettings):
     @classmethod
     def _answering(cls, value: dict[Task, tuple[str, ...]]) -> dict[Task, tuple[str, ...]]:
         return {"answer": (EXTRACTIVE,), **value}
+
+    @field_validator("chat_targets", "chat_keys", "chat_chains", mode="before")
+    @classmethod
+    def _read_json(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return from_json(value)
+        except ValueError as exc:
+            raise ValueError(f"no JSON: {exc}") from None
 
     @field_validator("log_level")
     @classmethod

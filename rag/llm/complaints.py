@@ -65,8 +65,9 @@ def failure_of(
     hint = retry_after(headers or httpx2.Headers(), delay=complaint.delay, message=complaint.message)
     number = complaint.status or status
     said = [str(number), *complaint.kinds[:1], _quotable(complaint.message, request, key)]
+    asked = "\n".join(turn.text for turn in request.messages)
     return Failure(
-        classify(complaint, status),
+        classify(complaint, status, asked=asked),
         " ".join(filter(None, said)),
         retry_after_s=hint and hint.seconds,
         retry_after_guessed=bool(hint and hint.guessed),

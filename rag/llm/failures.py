@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -10,13 +12,13 @@ from typing import Literal
 from rag.calls import Usage
 
 Reason = Literal[
-    "connect",  # no answer at all: refused, reset, no such host, TLS
+    "connect",  # nothing was sent: refused, no such host, TLS
     "first_content_timeout",  # no first word in time
     "idle_timeout",  # a gap between words, too long
     "rate_limited",  # slow down
     "quota",  # no money, credit or quota left
     "config",  # key, permission, region, model or address
-    "server_error",
+    "server_error",  # also without a status: it took the request and hung up
     "overloaded",
     "timeout",  # the provider's own
     "conflict",
@@ -69,17 +71,19 @@ class Complaint:
     delay: str = ""
 
 
-def classify(complaint: Complaint, status: int) -> Reason:
+def classify(complaint: Complaint, status: int, *, asked: str = "") -> Reason:
     """The reason an error body stands for: by its codes and types, then by its status, the response's *status* last.
 
     A body in a stream comes with status 200 and may hold a status of its own. An error that says nothing is the
-    server's.
+    server's. *asked* is the prompt, which a message may repeat: its words cost no target its place.
     """
     known = next((KINDS[kind] for kind in complaint.kinds if kind in KINDS), None)
+    if known == "rate_limited" and _never_fits(complaint.message):
+        return "context_length"
     if known:
         return known
     number = complaint.status or status
-    by_text = _by_text(complaint.message.lower(), number)
+    by_text = _by_text(complaint.message, number, asked)
     if by_text:
         return by_text
     if number >= HTTPStatus.MULTIPLE_CHOICES:
@@ -96,12 +100,28 @@ def by_status(status: int) -> Reason:
     return "rejected" if status >= HTTPStatus.BAD_REQUEST else "config"  # a redirect: the address is not the right one
 
 
-def _by_text(message: str, status: int) -> Reason | None:
+def letters(text: str) -> str:
+    """The letters and digits alone, small and in one form, by which a quotation is known however it is set."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _by_text(message: str, status: int, asked: str) -> Reason | None:
     """What only the sentence tells; each with the statuses it comes with, since words alone are found anywhere."""
-    return next(
-        (reason for statuses, words, reason in SENTENCES if status in statuses and any(w in message for w in words)),
-        None,
-    )
+    message = message.lower()
+    for statuses, words, reason in SENTENCES:
+        said = [word for word in words if word in message] if status in statuses else []
+        if said and reason in OF_THE_TARGET:  # for every request, so that no single one may say it
+            prompt = letters(asked)
+            said = [word for word in said if letters(word) not in prompt]
+        if said:
+            return reason
+    return None
+
+
+def _never_fits(message: str) -> bool:
+    """Whether a request is larger than all that may be sent in a minute: to wait does not help it."""
+    found = TOO_LARGE.search(message)
+    return bool(found and int(found["requested"].replace(",", "")) > int(found["limit"].replace(",", "")))
 
 
 KINDS: Mapping[str, Reason] = {
@@ -176,6 +196,11 @@ STATUSES: Mapping[int, Reason] = {
     529: "overloaded",
 }
 
+OF_THE_TARGET: frozenset[Reason] = frozenset({"quota", "config"})
+TOO_LARGE = re.compile(
+    r"\blimit:? (?P<limit>\d[\d,]{0,12}),(?: used:? [\d,]+,)? requested:? (?P<requested>\d[\d,]{0,12})",
+    re.ASCII | re.IGNORECASE,
+)
 SENTENCES: tuple[tuple[frozenset[int], tuple[str, ...], Reason], ...] = (
     (frozenset({400}), ("credit balance is too low", "usage limit", "spend limit"), "quota"),
     (frozenset({429}), ("credits are depleted",), "quota"),

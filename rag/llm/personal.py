@@ -15,9 +15,11 @@ from rag.settings import Redacted
 KINDS: tuple[Redacted, ...] = get_args(Redacted)  # of two that overlap, the first is right
 
 _EMAIL = re.compile(r"(?<![\w.+%\-])[\w.+%\-]++@[\w\-]++(?:\.[\w\-]++)++")
-_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?:[ \u00a0\-]?[A-Za-z0-9]){11,30}")
-_CARD = re.compile(r"(?<![0-9])[2-6][0-9]{3}(?:[ \u00a0\-]?[0-9]{2,6}){2,5}")
-_SEPARATORS = re.compile(r"[ \u00a0\-]")
+# what numbers are set in groups with: blanks, narrow ones, hyphens, dots, and the end of a line that breaks in one
+_SEPARATOR = r"(?:\r?\n|[ .\-\u00a0\u2007\u2009\u2010\u2011\u202f])"
+_IBAN = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z]{{2}}[0-9]{{2}}(?:{_SEPARATOR}?[A-Za-z0-9]){{11,30}}")
+_CARD = re.compile(rf"(?<![0-9])[2-6][0-9]{{3}}(?:{_SEPARATOR}?[0-9]{{2,6}}){{2,5}}")
+_SEPARATORS = re.compile(_SEPARATOR)
 SHORTEST_CARD, LONGEST_CARD = 13, 19  # digits, ISO/IEC 7812
 
 

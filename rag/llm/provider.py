@@ -187,9 +187,11 @@ async def _short_body(response: httpx2.Response) -> bytes:
 
 
 def _reason(error: httpx2.HTTPError | httpx2.InvalidURL, status: int | None) -> Reason:
-    """What a failure of HTTP itself means, before a status came and after."""
+    """What a failure of HTTP itself means: before the request was sent, before a status came, and after."""
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError | httpx2.InvalidURL):
         return "config"
-    if status is None:
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         return "connect"
+    if status is None:
+        return "server_error"  # it may have read the prompt, and counted it
     return "malformed" if isinstance(error, httpx2.DecodingError) else "incomplete"

@@ -75,12 +75,13 @@ class Retriever:
         fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
             logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
-        hits = _varied(_hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking), question)
+        hits = _hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking)
         if logits:  # that took a while
             async with self._database.reading(tenant_id) as tx:
                 shown = [hit.chunk.chunk_id for hit in hits]
                 visible = await still_visible(tx, question.scope, shown, generation=generation)
             hits = [hit for hit in hits if hit.chunk.chunk_id in visible]
+        hits = _varied(hits, question)  # now: what is gone is repeated by nobody
         return Retrieval(
             hits=tuple(hits[: question.top_k]),
             complete=dense.complete and lexical.complete,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from rag.protocols import Reranker
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
+from rag.store.documents import delete_document
 from rag.store.engine import Database
-from rag.values import Question, TenantId
+from rag.values import Deadline, Question, TenantId
 from tests.conftest import MakeTenant, open_service_database
 from tests.fakes import FakeReranker, embedders
 from tests.integration.corpus import prepared, scope, store
@@ -33,12 +37,28 @@ QUESTIONS = (
 )
 
 
-def retriever(database: Database) -> Retriever:
+class Interrupted(FakeReranker):
+    """A cross-encoder during whose work the document is deleted that it would put first."""
+
+    def __init__(self, database: Database, tenant: TenantId) -> None:
+        super().__init__()
+        self._database = database
+        self._tenant = tenant
+        self.deleted = ""
+
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+        self.deleted = next(name for name, text in TEXTS.items() if text in texts[0])
+        async with self._database.tenant(self._tenant) as tx:
+            await delete_document(tx, self.deleted)
+        return await super().score(query, texts, deadline)
+
+
+def retriever(database: Database, reranker: Reranker | None = None) -> Retriever:
     return Retriever(
         database,
         dense=DenseLeg(database, embedders(), exact_below=10_000),
         lexical=LexicalLeg(database),
-        reranker=FakeReranker(),
+        reranker=reranker or FakeReranker(),
         ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=2.0),
     )
 
@@ -96,6 +116,17 @@ async def test_what_repeats_a_better_one_comes_after_the_others(database: Databa
     assert names[0] in {"1.md", "2.md", "3.md"}
     assert set(names[-2:]) < {"1.md", "2.md", "3.md"}
     assert scores == sorted(scores, reverse=True)
+
+
+async def test_what_repeats_only_one_that_was_deleted_meanwhile_is_no_repeat(
+    database: Database, tenant: TenantId
+) -> None:
+    await filled(database, tenant, ["2.md", "3.md", "4.md", "5.md", "7.md"], together=5)
+    reranker = Interrupted(database, tenant)
+
+    found = await retriever(database, reranker).retrieve(tenant, Question("when are refunds paid", scope(), 10, True))
+
+    assert {reranker.deleted, found.hits[0].chunk.external_id} == {"2.md", "3.md"}
 
 
 async def test_the_version_that_the_question_names_is_no_repeat(database: Database, tenant: TenantId) -> None:

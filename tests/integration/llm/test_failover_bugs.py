@@ -31,6 +31,7 @@ from tests.integration.llm.fake_steps import (
     ping,
     raw,
     role,
+    rst,
     slowhead,
     stall,
     status,
@@ -501,6 +502,18 @@ async def test_a_chain_may_change_its_dialect(fake: FakeServer) -> None:
 
     assert (seen.reply.text, seen.reply.provider) == (TEXT, "p3")
     assert [attempt.provider for attempt in seen.attempts] == ["anthropic", "gemini", "ollama"]
+
+
+async def test_resets_of_several_hosts_that_had_the_prompt_are_not_the_network(fake: FakeServer) -> None:
+    fake.play("p1", [rst])
+    fake.play("p2", [rst])
+    elsewhere = {"url": fake.url("p2").replace("127.0.0.1", "localhost")}
+
+    async with open_theatre(fake, {}, elsewhere) as theatre:
+        seen = await theatre.stream()
+
+    assert type(seen.end) is errors.UpstreamError
+    assert {attempt.reason for attempt in seen.attempts} == {"server_error"}
 
 
 async def test_no_log_line_tells_what_was_asked_or_answered(fake: FakeServer) -> None:

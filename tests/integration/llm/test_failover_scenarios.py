@@ -93,7 +93,9 @@ async def test_S05_a_reset_before_the_headers_falls_back(fake: FakeServer, diale
         seen = await theatre.stream()
 
     assert seen.reply.text == OTHER
-    assert seen.tried[0] == ("p1", "failed", "connect")
+    assert seen.tried[0] == ("p1", "failed", "server_error")
+    assert seen.attempts[0].usage.estimated
+    assert (seen.attempts[0].usage.input or 0) > 0  # it had the prompt
 
 
 async def test_S06_silence_falls_back_within_the_limit_of_the_first_word(fake: FakeServer, dialect: str) -> None:

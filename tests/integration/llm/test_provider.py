@@ -90,8 +90,8 @@ async def test_an_answer_comes_through_and_its_connection_is_kept(
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ([rst], "connect"),
-        ([cut], "connect"),
+        ([rst], "server_error"),
+        ([cut], "server_error"),
         ([head200(), cut], "incomplete"),
         ([role(), txt(3), cut], "incomplete"),
         ([role(), txt(3), eof], "incomplete"),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rag.calls import Usage
+from rag.calls import Message, Usage
 from rag.llm.complaints import complaint_of
 from rag.llm.failures import Complaint, Reason, by_status, classify
 from tests.integration.llm.fake_errors import ERRORS
 from tests.integration.llm.fake_rendering import RENDERINGS
 from tests.integration.llm.fake_steps import done, err, role, say
-from tests.unit.llm.wire import DIALECTS, KEY, QUESTION, failing, rendered
+from tests.unit.llm.wire import DIALECTS, KEY, QUESTION, REQUEST, failing, rendered
 
 MEANINGS: dict[str, Reason] = {
     "auth": "config",
@@ -94,6 +95,13 @@ async def test_a_page_instead_of_a_stream_is_malformed(dialect: str, body: bytes
         ({"error": {"code": "502", "message": "x"}}, 200, "server_error"),
         ({"error": {"code": 403, "message": "Your input was flagged"}}, 403, "content_filtered"),
         ({"error": {"code": 402, "message": "Insufficient credits"}}, 402, "quota"),
+        ({"error": {"type": "tokens", "code": "rate_limit_exceeded",
+          "message": "Request too large for m on tokens per min (TPM): Limit 30000, Requested 41222."}}, 429,
+         "context_length"),
+        ({"error": {"type": "tokens", "code": "rate_limit_exceeded",
+          "message": "Rate limit reached for m: Limit 30,000, Used 1, Requested 30,001."}}, 429, "context_length"),
+        ({"error": {"type": "tokens", "code": "rate_limit_exceeded",
+          "message": "Rate limit reached for m: Limit 30000, Used 29000, Requested 2000."}}, 429, "rate_limited"),
         # Anthropic
         ({"type": "error", "error": {"type": "overloaded_error"}}, 200, "overloaded"),
         ({"type": "error", "error": {"type": "billing_error"}}, 402, "quota"),
@@ -126,6 +134,42 @@ async def test_a_page_instead_of_a_stream_is_malformed(dialect: str, body: bytes
 )  # fmt: skip
 def test_the_body_counts_before_the_status(body: Any, status: int, reason: Reason) -> None:
     assert classify(complaint_of(body), status) == reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("What is the usage limit?", "Invalid input: 'What is the usage limit?'"),
+        ("api key", "Unexpected text: API KEY"),
+        ("How do we raise the\nspend  limit of a card?", "cannot parse: the spend limit of a card"),
+        ("When is a credit\u00a0balance is too low?", "bad: a credit balance is too low"),
+    ],
+)
+def test_a_question_that_is_repeated_says_nothing_of_the_target(asked: str, message: str) -> None:
+    complaint = complaint_of({"error": {"type": "invalid_request_error", "message": message}})
+
+    assert classify(complaint, 400, asked=asked) == "rejected"
+    assert classify(complaint, 400, asked="How long does a refund take?") in {"quota", "config"}
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "reason"),
+    [("prompt is too long: 9 tokens", 400, "context_length"), ("Your input was flagged", 403, "content_filtered")],
+)
+def test_what_is_of_this_request_alone_is_heard_whatever_it_asks(message: str, status: int, reason: Reason) -> None:
+    complaint = complaint_of({"error": {"message": message}})
+
+    assert classify(complaint, status, asked="Why is it flagged that a prompt is too long?") == reason
+
+
+async def test_a_provider_that_repeats_the_question_is_not_out_of_money() -> None:
+    question = "What is the usage limit?"
+    request = replace(REQUEST, messages=(Message("user", question),))
+    body = {"error": {"type": "invalid_request_error", "message": f"unsupported value: {question}"}}
+
+    failure = await failing([json.dumps(body).encode()], status=400, request=request)
+
+    assert failure.reason == "rejected"
 
 
 @pytest.mark.parametrize("status", range(300, 600))

@@ -79,9 +79,20 @@ def test_personal_data_is_found_where_it_stands(text: str, expected: list[tuple[
 
 
 @pytest.mark.parametrize(
+    "separator", [" ", "-", ".", "\n", "\r\n", "\u00a0", "\u2007", "\u2009", "\u2010", "\u2011", "\u202f"], ids=ascii
+)
+@pytest.mark.parametrize(("kind", "value"), [("iban", IBAN), ("card", CARD)])
+def test_numbers_are_found_whatever_stands_between_their_groups(kind: str, value: str, separator: str) -> None:
+    everywhere, once = value.replace(" ", separator), value.replace(" ", separator, 1)
+
+    assert found(f"Pay {everywhere}. Or {once}.") == [(kind, everywhere), (kind, once)]
+
+
+@pytest.mark.parametrize(
     "text",
     ["DE88 1704 0044 0532 0130 00", "4111 1111 1111 1112", "HLY-4031 of 2025-01-01 at 07:30", "1,048,576 bytes",
-     "user@localhost", "@team", "order 1234567890123", "v1.2.3 and 10.0.0.1", "EUR 15.000,00 for 20 items"],
+     "user@localhost", "@team", "order 1234567890123", "v1.2.3 and 10.0.0.1", "EUR 15.000,00 for 20 items",
+     "2024.12.31\n10.30.15", "4111.1111\n1111.1112", "DE88.1704\n0044.0532.0130.00"],
 )  # fmt: skip
 def test_what_only_looks_like_it_stays(text: str) -> None:
     assert found(text) == []

@@ -48,6 +48,7 @@ async def told(
     *,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
+    request: ChatRequest = REQUEST,
     **more: object,
 ) -> list[Event]:
     """The events of a response that comes in *chunks*."""
@@ -58,7 +59,7 @@ async def told(
 
     given = {"Content-Type": RENDERINGS[dialect].content_type, **(headers or {})}
     asked = provider(dialect, lambda _: httpx2.Response(status, headers=given, content=body()), **more)
-    async with aclosing(asked.events(REQUEST)) as events:
+    async with aclosing(asked.events(request)) as events:
         return [event async for event in events]
 
 
