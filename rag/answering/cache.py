@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import unicodedata
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from rag.values import Passage, Principal, Question, Retrieval
 FORMAT = 1  # of the keys and of what is kept
 CANDIDATES = 8  # similar questions that are looked at
 PIECE_CHARS = 60  # about what a model sends at a time
+KEEP_S = 0.5  # keeping takes milliseconds; whoever waits for the end of a finished answer waits no longer than this
 # Settings that no answer depends on; every other is in the key, so a setting that is added is too.
 _NOT_IN_THE_KEY = frozenset(
     "home database_url migration_database_url models_dir host port log_level pool_size pool_timeout_s embedder_key"  # noqa: SIM905
@@ -132,10 +134,12 @@ class CachedChat:
         question = None if self._vector is None else request.question
         answer = AnswerToKeep(key, kin, body, request.passages, question, self._vector)
         ttl_s, most_bytes = self._caching.ttl_s, self._caching.tenant_bytes
-        try:
-            async with self._cache.database.tenant(self._tenant_id) as tx:
+        try:  # the answer is there all the same
+            async with asyncio.timeout(KEEP_S), self._cache.database.tenant(self._tenant_id) as tx:
                 await keep_answer(tx, answer, ttl_s=ttl_s, most_bytes=most_bytes)
-        except StoreError as exc:  # the answer is there all the same
+        except TimeoutError:
+            log.warning("answer not kept", code="timeout", detail=f"the database took more than {KEEP_S} s")
+        except StoreError as exc:
             log.warning("answer not kept", code=exc.code, detail=exc.detail)
 
     async def _find(self, request: ChatRequest) -> Reply | None:

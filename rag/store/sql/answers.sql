@@ -41,13 +41,17 @@ ON CONFLICT DO NOTHING;
 SELECT pg_advisory_xact_lock(hashtextextended(%(tenant_id)s::text, 2));
 
 -- name: trim_answers
--- One row touched for each answer that is stale, or the oldest of too many.
+-- One row touched for each answer that is stale, or the oldest of too many. One that is being deleted or kept anew is
+-- left to who does that: nobody waits here, so nobody waits for each other.
 DELETE FROM answer_cache
  WHERE tenant_id = %(tenant_id)s AND key = ANY(ARRAY(
-       SELECT key
-         FROM (SELECT key, expires_at, sum(size_bytes) OVER (ORDER BY created_at DESC, key) AS upto
-                 FROM answer_cache WHERE tenant_id = %(tenant_id)s) sized
-        WHERE upto > %(most_bytes)s OR expires_at <= now()));
+       SELECT key FROM answer_cache
+        WHERE tenant_id = %(tenant_id)s AND key = ANY(ARRAY(
+              SELECT key
+                FROM (SELECT key, expires_at, sum(size_bytes) OVER (ORDER BY created_at DESC, key) AS upto
+                        FROM answer_cache WHERE tenant_id = %(tenant_id)s) sized
+               WHERE upto > %(most_bytes)s OR expires_at <= now()))
+          FOR UPDATE SKIP LOCKED));
 
 -- name: forget_answers
 -- One row touched for each answer that was made from one of the documents.
