@@ -104,6 +104,7 @@ class CachedChat:
         self._caching = cache.caching
         self._tenant_id = who.tenant_id
         self._asked = [str(who.tenant_id), sorted(who.groups), *_search(question)]
+        self._dated = question.scope.dated
         self._index_version = retrieval.index_version
         self._vector: Vectors | None = None
 
@@ -132,7 +133,7 @@ class CachedChat:
         key, kin = self._keys(request, self._caching.models[made_by])
         body = KeptReply.of(reply, request.passages).as_json()
         question = None if self._vector is None else request.question
-        answer = AnswerToKeep(key, kin, body, request.passages, question, self._vector)
+        answer = AnswerToKeep(key, kin, body, request.passages, question, self._vector, dated=self._dated)
         ttl_s, most_bytes = self._caching.ttl_s, self._caching.tenant_bytes
         try:  # the answer is there all the same
             async with asyncio.timeout(KEEP_S), self._cache.database.tenant(self._tenant_id) as tx:
@@ -202,8 +203,8 @@ def _making(request: ChatRequest) -> list[object]:
 
 
 def _source(passage: Passage) -> list[object]:
-    chunks = [str(chunk.chunk_id) for chunk in passage.chunks]
-    return [passage.n, chunks, passage.chunk.version, passage.start, passage.text]
+    best, chunks = passage.chunk, [str(chunk.chunk_id) for chunk in passage.chunks]
+    return [passage.n, chunks, best.version, best.external_id, best.title, best.breadcrumb, passage.start, passage.text]
 
 
 def _digest(parts: Sequence[object]) -> bytes:
