@@ -90,6 +90,11 @@ async def keep_answer(tx: TenantTx, answer: AnswerToKeep, *, ttl_s: float, most_
     return bool(kept)
 
 
+async def drop_stale_answers(tx: TenantTx) -> None:
+    """Delete the answers that nobody is given any more; who keeps one does so too, but may never come again."""
+    await tx.run("drop_stale_answers")
+
+
 async def forget_answers(tx: TenantTx, documents: Sequence[DocumentId]) -> None:
     """Delete every answer that was made from one of the documents.
 

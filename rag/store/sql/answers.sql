@@ -57,6 +57,12 @@ DELETE FROM answer_cache
                WHERE upto > %(most_bytes)s OR expires_at <= now()))
           FOR UPDATE SKIP LOCKED));
 
+-- name: drop_stale_answers
+-- One row touched for each answer that is stale, but for those that others hold.
+DELETE FROM answer_cache
+ WHERE tenant_id = %(tenant_id)s AND key = ANY(ARRAY(
+       SELECT key FROM answer_cache WHERE tenant_id = %(tenant_id)s AND expires_at <= now() FOR UPDATE SKIP LOCKED));
+
 -- name: forget_answers
 -- One row touched for each answer that was made from one of the documents.
 DELETE FROM answer_cache
