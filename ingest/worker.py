@@ -14,6 +14,7 @@ from ingest.pipeline import Pipeline, Result, Source
 from ingest.turns import Turns
 from ingest.watch import JobWatch
 from rag.errors import CallerError, IndexMismatch, RagError, StoreError, StoreUnavailable
+from rag.store.answers import drop_stale_answers
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database, TenantTx
 from rag.store.jobs import Outcome, end_job, prune_jobs
@@ -169,8 +170,10 @@ class Worker:
             self._metrics.jobs.labels("done").inc(done)
 
     async def _maintain(self, tenant: TenantId) -> None:
-        """Tidy the index that was written to; what fails here is tried after the next batch, and no fault of a job."""
+        """Tidy up where was written; what fails here is tried after the next batch, and no fault of a job."""
         try:
+            async with self._database.tenant(tenant) as tx:
+                await drop_stale_answers(tx)
             async with self._database.tenant(tenant) as tx:
                 await compact_if_due(tx)
             await graph_if_large(self._database, tenant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import unicodedata
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -22,6 +23,7 @@ from rag.values import Passage, Principal, Question, TenantId
 FORMAT = 2  # of the keys and of what is kept
 CANDIDATES = 8  # similar questions that are looked at
 PIECE_CHARS = 60  # about what a model sends at a time
+KEEP_S = 0.5  # keeping takes milliseconds; whoever waits for the end of a finished answer waits no longer than this
 # Settings that no answer depends on; every other is in the key, so a setting that is added is too.
 _NOT_IN_THE_KEY = frozenset(
     "home database_url migration_database_url models_dir host port log_level pool_size pool_timeout_s embedder_key"  # noqa: SIM905
@@ -82,6 +84,7 @@ class Found:
     request: ChatRequest
     asked: tuple[object, ...]
     index_version: int
+    dated: bool
     reply: Reply | None = None
     vector: Vectors | None = None
 
@@ -98,7 +101,7 @@ class AnswerCache:
     async def find(self, who: Principal, question: Question, request: ChatRequest, *, index_version: int) -> Found:
         """What is kept for the *request* made of this question of this asker; a cache that fails has nothing."""
         asked = (str(who.tenant_id), sorted(who.groups), _said(question, request), *_search(question))
-        found = Found(request, asked, index_version)
+        found = Found(request, asked, index_version, question.scope.dated)
         key, kin = self._keys(found, self._caching.models[self._caching.first])
         try:
             async with self._database.tenant(who.tenant_id) as tx:
@@ -120,12 +123,14 @@ class AnswerCache:
         key, kin = self._keys(found, self._caching.models[made_by])
         body = KeptReply.of(reply, request.passages).as_json()
         question = None if found.vector is None else request.question
-        answer = AnswerToKeep(key, kin, body, request.passages, question, found.vector)
+        answer = AnswerToKeep(key, kin, body, request.passages, question, found.vector, dated=found.dated)
         ttl_s, most_bytes = self._caching.ttl_s, self._caching.tenant_bytes
-        try:
-            async with self._database.tenant(call.tenant_id) as tx:
+        try:  # the answer is there all the same
+            async with asyncio.timeout(KEEP_S), self._database.tenant(call.tenant_id) as tx:
                 await keep_answer(tx, answer, ttl_s=ttl_s, most_bytes=most_bytes)
-        except StoreError as exc:  # the answer is there all the same
+        except TimeoutError:
+            log.warning("answer not kept", code="timeout", detail=f"the database took more than {KEEP_S} s")
+        except StoreError as exc:
             log.warning("answer not kept", code=exc.code, detail=exc.detail)
 
     async def _similar(self, tenant_id: TenantId, found: Found, kin: bytes, *, nearness: Nearness) -> Found:
@@ -195,8 +200,8 @@ def _making(request: ChatRequest) -> list[object]:
 
 
 def _source(passage: Passage) -> list[object]:
-    chunks = [str(chunk.chunk_id) for chunk in passage.chunks]
-    return [passage.n, chunks, passage.chunk.version, passage.start, passage.text]
+    best, chunks = passage.chunk, [str(chunk.chunk_id) for chunk in passage.chunks]
+    return [passage.n, chunks, best.version, best.external_id, best.title, best.breadcrumb, passage.start, passage.text]
 
 
 def _digest(parts: Sequence[object]) -> bytes:

@@ -18,7 +18,10 @@ SOURCE_BYTES = 150
 
 @dataclass(frozen=True, slots=True)
 class AnswerToKeep:
-    """An answer with the hash of all it was made from; its question only where similar ones are looked for."""
+    """An answer with the hash of all it was made from; its question only where similar ones are looked for.
+
+    One that is not `dated` was asked as of the moment it was made, and ends with the validity of its sources.
+    """
 
     key: bytes
     kin: bytes
@@ -26,6 +29,7 @@ class AnswerToKeep:
     passages: tuple[Passage, ...]
     question: str | None = None
     vector: Vectors | None = None
+    dated: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -72,7 +76,10 @@ async def keep_answer(tx: TenantTx, answer: AnswerToKeep, *, ttl_s: float, most_
         body=answer.body,
         size_bytes=answer.size_bytes,
         ttl_s=ttl_s,
+        dated=answer.dated,
         document_ids=[passage.chunk.document_id for passage in answer.passages],
+        chunk_ids=[passage.chunk.chunk_id for passage in answer.passages],
+        headings=["\x1f".join((passage.chunk.title, *passage.chunk.breadcrumb)) for passage in answer.passages],
         starts=[passage.start for passage in answer.passages],
         lengths=[len(passage.text) for passage in answer.passages],
         digests=[sha256(passage.text.encode()).digest() for passage in answer.passages],
@@ -81,6 +88,11 @@ async def keep_answer(tx: TenantTx, answer: AnswerToKeep, *, ttl_s: float, most_
         await tx.run("lock_answers")
         await tx.run("trim_answers", most_bytes=most_bytes)
     return bool(kept)
+
+
+async def drop_stale_answers(tx: TenantTx) -> None:
+    """Delete the answers that nobody is given any more; who keeps one does so too, but may never come again."""
+    await tx.run("drop_stale_answers")
 
 
 async def forget_answers(tx: TenantTx, documents: Sequence[DocumentId]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -13,10 +14,11 @@ from rag.store.answers import AnswerToKeep, keep_answer
 from rag.store.documents import delete_document
 from rag.store.engine import Database
 from rag.store.folders import delete_from_folder
+from rag.store.writing import PreparedDocument
 from rag.values import Deadline, Facets, Principal, TenantId
 from tests.conftest import MakeTenant
 from tests.integration.caching import ASKED, FEES, REFUNDS, ScriptedChat, answerer, ask, kept, settings, stream
-from tests.integration.corpus import prepared, question, store
+from tests.integration.corpus import prepared, question, scope, store
 from tests.integration.reading import delete
 
 
@@ -135,15 +137,43 @@ async def test_an_upload_of_another_document_leaves_an_answer_that_it_is_no_sour
     assert (await ask(answering, filled, narrow)).cache == "hit"
 
 
-@pytest.mark.parametrize("change", ["delete", "replace"])
+SOON = datetime.now(UTC) + timedelta(minutes=20)
+
+
+@pytest.mark.parametrize(
+    ("valid_to", "dated", "ends"), [(SOON, False, True), (SOON, True, False), (None, False, False)]
+)
+async def test_an_answer_as_of_now_ends_with_the_validity_of_what_was_read_also_if_it_is_not_cited(
+    database: Database, filled: TenantId, owner: psycopg.Connection, valid_to: datetime | None, dated: bool, ends: bool
+) -> None:
+    await store(database, filled, [prepared("fees.md", FEES.text, facets=Facets(valid_to=valid_to))])
+    asked = question(ASKED, replace(scope(), dated=dated))
+
+    answer = await ask(answerer(database, ScriptedChat()), filled, asked)
+
+    assert {citation.external_id for citation in answer.citations} == {"refunds.md"}
+    assert {source.chunk.external_id for source in answer.sources} == {"refunds.md", "fees.md"}
+    rows = owner.execute("SELECT expires_at FROM answer_cache WHERE tenant_id = %s", (filled,)).fetchall()
+    assert [expires_at == SOON for (expires_at,) in rows] == [ends]
+
+
+CHANGED = {
+    "deleted": None,
+    "text": prepared("refunds.md", "A refund takes nine days."),
+    "title": replace(REFUNDS, facets=Facets(title="Refunds until 2025")),
+    "headings": replace(REFUNDS, drafts=[replace(REFUNDS.drafts[0], breadcrumb=("Until 2025",))]),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGED.values(), ids=CHANGED)
 async def test_an_answer_whose_source_changes_while_it_is_made_is_not_kept(
-    database: Database, filled: TenantId, owner: psycopg.Connection, change: str
+    database: Database, filled: TenantId, owner: psycopg.Connection, changed: PreparedDocument | None
 ) -> None:
     async def meanwhile() -> None:
-        if change == "delete":
+        if changed is None:
             await delete(database, filled, "refunds.md")
         else:
-            await store(database, filled, [prepared("refunds.md", "A refund takes nine days.")])
+            await store(database, filled, [changed])
 
     answer = await ask(answerer(database, ScriptedChat(meanwhile=meanwhile)), filled, ASKED)
 
