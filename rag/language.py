@@ -103,7 +103,8 @@ def _by_words(text: str, least: int) -> str | None:
     if not shown:
         return None
     # the order of a set of words differs from one process to the next, so nothing may be left to it
-    first, most = min(shown.items(), key=lambda pair: (-pair[1], pair[0] != "en", pair[0]))
+    listed = list(_SMALL_WORDS)
+    first, most = min(shown.items(), key=lambda pair: (-pair[1], listed.index(pair[0])))
     return first if most >= least else None
 
 
