@@ -37,7 +37,7 @@ from tests.integration.llm.fake_steps import (
     status,
     txt,
 )  # fmt: skip
-from tests.integration.llm.theatre import SHORT, Theatre, asked, open_theatre
+from tests.integration.llm.theatre import PATIENCE_S, SHORT, Theatre, asked, open_theatre
 
 TEXT = "Five business days [1]."
 OTHER = "A week [2]."
@@ -375,17 +375,17 @@ async def test_a_cancelled_call_closes_its_connection_in_every_phase(fake: FakeS
 async def test_hundreds_of_cancelled_calls_leave_no_connection_behind(fake: FakeServer) -> None:
     fake.play("p1", [role(), txt(3), stall()])
 
-    async with open_theatre(fake, {}) as theatre:
+    async with open_theatre(fake, {"connect_timeout_s": PATIENCE_S}) as theatre:
         for _ in range(5):
             hits = len(fake.hits["p1"])
             tasks = [asyncio.create_task(theatre.chat.complete(asked(), call())) for _ in range(40)]
-            await eventually(lambda hits=hits: len(fake.hits["p1"]) == hits + 40)
+            await eventually(lambda hits=hits: len(fake.hits["p1"]) == hits + 40, PATIENCE_S)
             await asyncio.sleep(0.05)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         left = fake.hits["p1"][:]
-        await eventually(lambda: all(hit.client_closed_at for hit in left))
+        await eventually(lambda: all(hit.client_closed_at for hit in left), PATIENCE_S)
 
     assert len(left) == 200
     assert theatre.hops["p1"].under_way == 0
