@@ -72,7 +72,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             retriever=retriever,
             reranker=reranker,
             chat=guarded_chat,
-            answering=Answering(settings.answer_min_support, settings.section_chars, _window_tokens(settings)),
+            answering=answering(settings),
             cache=open_cache(settings, database, embedders),
         )
         yield Services(settings, database, embedders, retriever, answerer, chat.lanes, metrics)
@@ -97,6 +97,13 @@ def _redacting(chat: ChatModel, settings: Settings) -> ChatModel:
     from rag.llm.redaction import RedactingChat  # noqa: PLC0415 - the phone numbers of the world take 0.2 s to load
 
     return RedactingChat(chat, settings.redact, settings.redact_region)
+
+
+def answering(settings: Settings) -> Answering:
+    """What is answered from, and how much of it."""
+    return Answering(
+        settings.answer_min_support, settings.section_chars, _window_tokens(settings), settings.data_classes
+    )
 
 
 def _window_tokens(settings: Settings) -> int | None:

@@ -27,11 +27,13 @@ class Answering:
     """How much of the sources the model reads, and when they are too weak to answer from.
 
     `window_tokens` is what the whole request may have, of the model that reads least; None where there is no model.
+    `data_classes` are the tags of documents that not every model may read.
     """
 
     min_support: float
     section_chars: int
     window_tokens: int | None = None
+    data_classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,14 @@ class Answerer:
         return Sources(retrieval, passages if supported else ())
 
     def _request(self, question: Question, sources: Sources, *, max_tokens: int, talk: Talk) -> ChatRequest:
-        window = self._answering.window_tokens
-        return grounded(question.text, sources.passages, max_tokens=max_tokens, talk=talk, window_tokens=window)
+        return grounded(
+            question.text,
+            sources.passages,
+            max_tokens=max_tokens,
+            talk=talk,
+            window_tokens=self._answering.window_tokens,
+            data_classes=self._answering.data_classes,
+        )
 
     async def _answer(
         self, reply: Reply, request: ChatRequest, retrieval: Retrieval, *, clock: Stopwatch, deadline: Deadline

@@ -59,11 +59,18 @@ ALONE = Talk()
 
 
 def grounded(
-    question: str, passages: Sequence[Passage], *, max_tokens: int, talk: Talk = ALONE, window_tokens: int | None = None
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    max_tokens: int,
+    talk: Talk = ALONE,
+    window_tokens: int | None = None,
+    data_classes: frozenset[str] = frozenset(),
 ) -> ChatRequest:
     """The request for an answer from *passages*, the best first, as many as fit *window_tokens* with the rest.
 
-    The first passage is always in it. The same arguments make the same request, to the byte.
+    The first passage is always in it. It is tagged with the *data_classes* that its passages' documents are of. The
+    same arguments make the same request, to the byte.
     """
     rules = f"{_RULES}\n\n{_APPLICATION}\n{_quoted(talk.instructions)}" if talk.instructions.strip() else _RULES
     history = _in_turns(talk.history)
@@ -79,6 +86,7 @@ def grounded(
         messages=(Message("system", rules), *history, asked),
         max_tokens=max_tokens,
         temperature=talk.temperature,
+        tags=data_classes & {tag for passage in passages for tag in passage.chunk.tags},
     )
 
 
