@@ -15,6 +15,8 @@ Finish = Literal["stop", "length"]
 AnswerStatus = Literal["answered", "no_evidence", "degraded"]
 CacheState = Literal["miss", "hit", "off"]
 Outcome = Literal["answered", "partial", "failed", "cancelled"]
+Unit = Literal["tokens", "money"]  # of budgets
+Period = Literal["hour", "day", "month", "prepaid"]
 TURN_TOKENS = 8  # of a message's frame in the template of a model
 
 

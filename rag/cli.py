@@ -6,7 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import get_args
 
+from rag.calls import Period, Unit
 from rag.commands.ranking import add_options
 from rag.errors import RagError
 
@@ -15,8 +17,6 @@ DOORS = {
     "ingest": "ingest.__main__",
     "reindex": "ingest.reindex_command",
     "eval": "eval.__main__",
-    "budget": "rag.commands.spending",
-    "usage": "rag.commands.spending",
 }
 
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     if arguments and (door := DOORS.get(arguments[0])):
-        return _imported(door, "main")(arguments if door.startswith("rag.") else arguments[1:]) or 0
+        return _imported(door, "main")(arguments[1:]) or 0
     parsed = command_line().parse_args(arguments)
     module, _, function = parsed.run.partition(".")
     return _imported(f"rag.commands.{module}", function)(parsed) or 0
@@ -77,12 +77,8 @@ def command_line() -> argparse.ArgumentParser:
     key.add_argument("--scopes", default="query", help="of query, ingest, admin; separated by commas (default: query)")
     key.add_argument("--groups", default="", help="the groups whose documents it may see; separated by commas")
 
-    models = commands.add_parser("models", help="fetch or list the model files").add_subparsers(required=True)
-    _command(models, "pull", "fetch the model files that are missing", "models.pull")
-    chat = _command(models, "chat", "serve a small chat model of this machine (extra [local-llm])", "models.chat")
-    chat.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
-    chat.add_argument("--port", type=int, default=8090, help="0 takes a free one (default: 8090)")
-    _command(models, "list", "the model files and their state", "models.files")
+    _spending(commands)
+    _models(commands)
     return parser
 
 
@@ -95,6 +91,33 @@ def _command(
     parser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(run=run)
     return parser
+
+
+def _spending(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    budget = commands.add_parser("budget", help="limit what a tenant may use").add_subparsers(required=True)
+    change = _command(budget, "set", "set a budget; what it has spent stays", "spending.put")
+    delete = _command(budget, "delete", "delete a budget", "spending.delete")
+    for parser in (change, delete):
+        parser.add_argument("--unit", choices=get_args(Unit), required=True)
+        parser.add_argument("--period", choices=get_args(Period), required=True, help="in UTC; prepaid is used up once")
+    change.add_argument("--amount", required=True, help="tokens, or US dollars")
+    budgets = _command(budget, "show", "show the budgets and what is left of them", "spending.budgets")
+    usage = _command(commands, "usage", "what a tenant has used, and what that costs", "spending.usage")
+    usage.add_argument("--from", dest="since", metavar="DATE", help="by default the first of this month")
+    usage.add_argument("--to", metavar="DATE", help="up to this moment; by default all of today")
+    usage.add_argument("--by", default="model", help="of feature, model, day; separated by commas (default: model)")
+    for parser in (change, delete, budgets, usage):
+        parser.add_argument("--tenant", required=True)
+        parser.add_argument("--json", action="store_true", help="print the API's body")
+
+
+def _models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    models = commands.add_parser("models", help="fetch or list the model files").add_subparsers(required=True)
+    _command(models, "pull", "fetch the model files that are missing", "models.pull")
+    chat = _command(models, "chat", "serve a small chat model of this machine (extra [local-llm])", "models.chat")
+    chat.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    chat.add_argument("--port", type=int, default=8090, help="0 takes a free one (default: 8090)")
+    _command(models, "list", "the model files and their state", "models.files")
 
 
 def _question(parser: argparse.ArgumentParser) -> None:

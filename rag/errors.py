@@ -7,7 +7,8 @@ RagError
 |  |- Forbidden           the key lacks the scope
 |  |- NotFound            no such thing in this tenant
 |  |- Conflict            it contradicts what is stored
-|  |  `- PriceUnknown     the tenant has a budget of money, and nobody knows what the model costs
+|  |  |- PriceUnknown     the tenant has a budget of money, and nobody knows what the model costs
+|  |  `- NotAllowed       the sources are of a class that no chat model may read
 |  |- TooLarge            over a size limit
 |  `- UnsupportedFormat   a content type or file kind we do not read
 |- StoreError             the database refused or is not as it must be
@@ -92,6 +93,12 @@ class PriceUnknown(Conflict):
     """The tenant has a budget of money, and nobody knows what the model costs; set its price in RAG_PRICES."""
 
     code = "price_unknown"
+
+
+class NotAllowed(Conflict):
+    """The sources are of a class that no chat model may read; `allows` in RAG_CHAT_TARGETS says which may."""
+
+    code = "not_allowed"
 
 
 class TooLarge(CallerError):

@@ -26,6 +26,7 @@ from rag.errors import SetupError
 from rag.values import Fusion
 
 PREFIX = "RAG_"
+DataClass = Annotated[str, Field(min_length=1)]  # a tag of documents
 Redacted = Literal["email", "iban", "card", "phone"]
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
@@ -54,7 +55,7 @@ class Target(BaseModel):
     context_tokens: Annotated[int, Field(ge=512)] = 8192
     can: frozenset[Literal["json"]] = frozenset({"json"})
     quirks: frozenset[Quirk] = Field(default=frozenset(), description="where a compatible service differs")
-    allows: frozenset[str] = Field(default=frozenset(), description="the data tags that may go there")
+    allows: frozenset[str] = Field(default=frozenset(), description="the data classes that may go there")
     connect_timeout_s: Annotated[float, Field(gt=0)] = 2.0
     first_content_timeout_s: Annotated[float, Field(gt=0)] = 10.0
     idle_timeout_s: Annotated[float, Field(gt=0)] = 10.0
@@ -161,6 +162,9 @@ class Settings(BaseSettings):
         validate_default=True,
         description="the targets to try for each task, in order, a JSON object; sentences answer if no chain does",
     )
+    data_classes: Annotated[frozenset[DataClass], NoDecode] = Field(
+        default=frozenset(), description="tags of documents that only targets which allow them may read"
+    )
     prices: Annotated[dict[str, tuple[Price, ...]], NoDecode] = Field(
         default={}, description="prices of models by target or model, a JSON object or a file with one"
     )
@@ -199,7 +203,7 @@ class Settings(BaseSettings):
     )
     request_timeout_s: Annotated[float, Field(gt=0)] = Field(default=30.0, description="deadline of one query")
 
-    @field_validator("redact", mode="before")
+    @field_validator("redact", "data_classes", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
         return [name.strip() for name in value.split(",")] if isinstance(value, str) else value

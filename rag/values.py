@@ -183,7 +183,7 @@ class Place:
 class Chunk:
     """A stored chunk with the document facts a caller is shown; `also_in` are the other places of the same text.
 
-    `version` is that of the document, in whose text the spans count.
+    `version` is that of the document, in whose text the spans count; `tags` are the document's.
     """
 
     chunk_id: ChunkId
@@ -199,6 +199,7 @@ class Chunk:
     section_start: int
     section_end: int
     version: int = 1
+    tags: tuple[str, ...] = ()
     also_in: tuple[Place, ...] = ()
 
 

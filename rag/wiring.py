@@ -106,6 +106,7 @@ def answering_of(settings: Settings) -> Answering:
         section_chars=settings.section_chars,
         window_tokens=_window_tokens(settings),
         rewrites="rewrite" in settings.chat_chains,
+        data_classes=settings.data_classes,
     )
 
 

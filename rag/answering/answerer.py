@@ -30,12 +30,14 @@ class Answering:
 
     `window_tokens` is what the whole request may have, of the model that reads least; None where there is no model.
     `rewrites` says that a model writes follow-ups anew; without one they are searched with the turns they lean on.
+    `data_classes` are the tags of documents that not every model may read.
     """
 
     min_support: float
     section_chars: int
     window_tokens: int | None = None
     rewrites: bool = False
+    data_classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ class Answerer:
         return await self._rewriter.standalone(tenant_id, question, talk, deadline=deadline)
 
     def _request(self, question: Question, sources: Sources, *, max_tokens: int, talk: Talk) -> ChatRequest:
-        return grounded(
+        """The request, tagged with the data classes of the documents whose passages are in it."""
+        request = grounded(
             question.text,
             sources.passages,
             max_tokens=max_tokens,
@@ -164,6 +167,8 @@ class Answerer:
             window_tokens=self._answering.window_tokens,
             standalone=sources.standalone,
         )
+        read = {tag for passage in request.passages for tag in passage.chunk.tags}
+        return replace(request, tags=self._answering.data_classes & read)
 
     async def _answer(
         self, reply: Reply, request: ChatRequest, retrieval: Retrieval, *, clock: Stopwatch, deadline: Deadline

@@ -13,7 +13,8 @@ from rag.answering.prices import Prices, plain
 from rag.answering.usage import Report, Used, parse_keys, parse_span, usage_report
 from rag.api.auth import Admin, ServicesDep, json_only
 from rag.api.schemas import Strict
-from rag.store.budgets import Budget, Period, Unit, delete_budget, list_budgets, put_budget
+from rag.calls import Period, Unit
+from rag.store.budgets import Budget, delete_budget, list_budgets, put_budget
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"])
 

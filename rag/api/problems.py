@@ -23,6 +23,7 @@ STATUS: Mapping[type[errors.RagError], int] = {
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.PriceUnknown: 409,
+    errors.NotAllowed: 409,
     errors.TooLarge: 413,
     errors.UnsupportedFormat: 415,
     errors.StoreError: 500,

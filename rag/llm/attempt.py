@@ -163,7 +163,9 @@ class Trial:
 
 def _refused(failure: Failure) -> bool:
     """Whether a failure that came before all else says that nothing was read."""
-    return failure.reason in REFUSALS or (failure.status or 0) >= REFUSED
+    if failure.status is None:  # whatever broke it off once it was sent, the prompt may have been read
+        return failure.reason == "connect"
+    return failure.reason in REFUSALS or failure.status >= REFUSED
 
 
 def reason_of(failure: Failure) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rag.calls import ChatRequest, Task, prompt_tokens
-from rag.errors import ContextLength, SetupError
+from rag.errors import ContextLength, NotAllowed, SetupError
 from rag.llm.breaker import State
 from rag.llm.hop import Hop
 
@@ -54,17 +54,19 @@ class Lanes:
     def route(self, request: ChatRequest) -> Route:
         """The targets that may read *request* and can serve it, the API before a local one that has too much to do.
 
-        Raises ContextLength when it is too long for all of them, SetupError when none is allowed or able.
+        Raises NotAllowed when none may read it, ContextLength when it is too long for all that may, SetupError when
+        none is able.
         """
         chain = self._chains.get(request.task)
         if chain is None:
             raise SetupError(f"RAG_CHAT_CHAINS has no chain for the task {request.task}")
-        able = [hop for hop in chain.hops if request.tags <= hop.target.allows and request.needs <= hop.target.can]
+        allowed = [hop for hop in chain.hops if request.tags <= hop.target.allows]
+        able = [hop for hop in allowed if request.needs <= hop.target.can]
         tokens = prompt_tokens(request.messages)
         fitting = [hop for hop in able if tokens + request.max_tokens <= hop.target.context_tokens]
         extractive = chain.extractive and not request.needs
         if not fitting and not extractive:
-            raise ContextLength if able else _nobody(request)
+            raise ContextLength if able else _nobody(request, allowed)
         if not request.batch:
             fitting = _overflowing(fitting, tokens)
         return Route(tuple(fitting), extractive, chain.hops[0].target.tier if chain.hops else None)
@@ -81,6 +83,8 @@ def _overflowing(hops: Sequence[Hop], tokens: int) -> list[Hop]:
     return sorted(hops, key=waits)  # stable: else in the order of the chain
 
 
-def _nobody(request: ChatRequest) -> SetupError:
-    wanted = ", ".join(sorted(request.tags | request.needs))
-    return SetupError(f"no chat model of the chain for {request.task} may read or can do: {wanted} (allows, can)")
+def _nobody(request: ChatRequest, allowed: Sequence[Hop]) -> NotAllowed | SetupError:
+    if request.tags and not allowed:
+        return NotAllowed()
+    wanted = ", ".join(sorted(request.needs))
+    return SetupError(f"RAG_CHAT_TARGETS: none in the chain for {request.task} can do {wanted} (can)")

@@ -63,6 +63,9 @@ def _faults(settings: Settings) -> Iterator[str]:
     if EXTRACTIVE in names:
         yield f"RAG_CHAT_TARGETS: {EXTRACTIVE} is the name of the model without a network"
     yield from (f"RAG_CHAT_KEYS: no target is named {name}" for name in settings.chat_keys if name not in names)
+    for target in settings.chat_targets:
+        for name in sorted(target.allows - settings.data_classes):
+            yield f"RAG_CHAT_TARGETS: {target.name} allows {name}, which RAG_DATA_CLASSES does not name"
     for task, chain in settings.chat_chains.items():
         where = f"RAG_CHAT_CHAINS: {task}"
         if not chain:

@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
 from uuid import UUID
 
+from rag.calls import Period, Unit
 from rag.errors import NotFound
 from rag.store.engine import Database, TenantTx
 from rag.values import TenantId
-
-Unit = Literal["tokens", "money"]
-Period = Literal["hour", "day", "month", "prepaid"]
 
 
 @dataclass(frozen=True, slots=True)

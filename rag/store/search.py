@@ -50,7 +50,7 @@ _OF_DOCUMENT = and_(_C.tenant_id == _D.tenant_id, _C.document_id == _D.document_
 _OF_CHUNK = and_(_E.tenant_id == _C.tenant_id, _E.ord == _C.ord)
 _CHUNK = (
     *(_C.chunk_id, _C.document_id, _D.external_id, _D.title, _C.breadcrumb, _C.kind, _C.text, _C.indexed),
-    *(_C.char_start, _C.char_end, _C.section_start, _C.section_end, _D.version),
+    *(_C.char_start, _C.char_end, _C.section_start, _C.section_end, _D.version, _D.tags),
 )
 _LIMIT = bindparam("limit", type_=Integer)
 _THESE_ORDS = _C.ord == func.any(bindparam("ords", type_=ARRAY(Integer)))
@@ -303,5 +303,6 @@ def _place(chunk: Chunk) -> Place:
 
 def _chunk(row: Sequence[Any]) -> Chunk:
     """The columns of _CHUNK, which are in the order of Chunk's fields."""
-    chunk, document, external_id, title, breadcrumb, *rest = row
-    return Chunk(ChunkId(chunk), DocumentId(document), external_id, title, tuple(breadcrumb), *rest)
+    chunk, document, external_id, title, breadcrumb, *rest, tags = row
+    facts = (tuple(breadcrumb), *rest, tuple(tags))
+    return Chunk(ChunkId(chunk), DocumentId(document), external_id, title, *facts)

@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 import uvicorn
 
-from rag.answering.answerer import Answerer, Answering
+from rag.answering.answerer import Answerer
 from rag.app import Background, create_app
 from rag.llm.lanes import Chain, Lanes
 from rag.protocols import ChatModel
@@ -31,7 +31,7 @@ from rag.store.engine import Database, open_database
 from rag.store.tenancy import create_key, create_tenant
 from rag.telemetry import Metrics
 from rag.values import TenantId
-from rag.wiring import Services, guarded, open_cache
+from rag.wiring import Services, answering_of, guarded, open_cache
 from tests.fakes import FakeChat, FakeEmbedder, FakeReranker, embedders
 
 START_S = 30
@@ -295,7 +295,7 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
         retriever=retriever,
         reranker=reranker,
         chat=chat,
-        answering=Answering(0.5, settings.section_chars, rewrites="rewrite" in settings.chat_chains),
+        answering=replace(answering_of(settings), min_support=0.5),
         cache=open_cache(settings, database, embedders(embedder)),
     )
     lanes = Lanes({"answer": Chain((), extractive=True)})

@@ -13,8 +13,7 @@ import pytest
 
 from rag.answering.metering import MeteredChat
 from rag.answering.prices import Prices
-from rag.calls import Call, ChatRequest, Reply
-from rag.store.budgets import Period, Unit
+from rag.calls import Call, ChatRequest, Period, Reply, Unit
 from rag.values import tenant_id
 from tests.e2e.conftest import Caller, FakeService, OpenFake
 from tests.e2e.test_refusals_http import assert_problem

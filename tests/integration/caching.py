@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 
-from rag.answering.answerer import Answerer, Answering
+from rag.answering.answerer import Answerer
 from rag.calls import Answer, Attempt, Call, ChatRequest, Reply, Usage
 from rag.protocols import ChatModel
 from rag.retrieval.dense import DenseLeg
@@ -17,7 +18,7 @@ from rag.retrieval.retriever import Ranking, Retriever
 from rag.settings import Settings, Target
 from rag.store.engine import Database
 from rag.values import Deadline, Principal, Question, TenantId
-from rag.wiring import open_cache
+from rag.wiring import answering_of, open_cache
 from tests.fakes import FakeReranker, embedders
 from tests.integration.corpus import prepared, question
 
@@ -90,7 +91,7 @@ def answerer(
         retriever=retriever,
         reranker=reranker,
         chat=chat,
-        answering=Answering(0.2, given.section_chars, rewrites="rewrite" in given.chat_chains),
+        answering=replace(answering_of(given), min_support=0.2),
         cache=open_cache(given, cache_in or database, embedders()),
     )
 

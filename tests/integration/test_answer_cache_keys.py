@@ -11,10 +11,10 @@ from rag.answering.cache import AnswerCache, Caching
 from rag.calls import Call, ChatRequest, Message
 from rag.retrieval.filters import parse_filter
 from rag.store.engine import Database
-from rag.values import Deadline, Passage, Principal, Retrieval, TenantId
+from rag.values import Deadline, Facets, Passage, Principal, Retrieval, TenantId
 from tests.fakes import embedders
-from tests.integration.caching import ASKED, ScriptedChat, answerer, ask, settings
-from tests.integration.corpus import question
+from tests.integration.caching import ASKED, FEES, REFUNDS, ScriptedChat, answerer, ask, settings
+from tests.integration.corpus import question, store
 
 ELSEWHERE = TenantId(UUID(int=7))
 
@@ -126,6 +126,19 @@ async def test_bug_24_an_answer_of_the_second_model_is_not_given_as_the_firsts(
 
     assert (stored.cache, stored.model) == ("miss", "two-large")
     assert (again.cache, again.model, again.text) == ("miss", "one-large", "From one. [1]")
+
+
+async def test_an_answer_from_what_only_the_second_may_read_is_not_looked_up_as_the_firsts(
+    database: Database, tenant: TenantId
+) -> None:
+    await store(database, tenant, [replace(REFUNDS, facets=Facets(tags=("personal", "money"))), FEES])
+    chat = ScriptedChat("From two. [1]", target="two")
+    answering = answerer(database, chat, settings("one", "two", data_classes=frozenset({"personal"})))
+
+    answers = [await ask(answering, tenant, ASKED) for _ in range(2)]
+
+    assert [answer.cache for answer in answers] == ["miss", "miss"]
+    assert [request.tags for request in chat.requests] == [{"personal"}] * 2
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import psycopg
 import pytest
 
 from rag.answering.metering import MeteredChat
+from rag.calls import Period
 from rag.errors import BalanceEmpty, BudgetExceeded
-from rag.store.budgets import Period, reap
+from rag.store.budgets import reap
 from rag.store.engine import Database, open_database
 from rag.values import TenantId
 from tests.conftest import REPOSITORY

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from rag.answering.prices import Prices
+from rag.calls import Period
 from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown
-from rag.store.budgets import Period, delete_budget
+from rag.store.budgets import delete_budget
 from rag.store.engine import Database
 from rag.values import TenantId
 from tests.conftest import MakeTenant

@@ -23,6 +23,7 @@ def target(name: str, **facts: Any) -> dict[str, Any]:
     [
         ({"chat_targets": [target("a"), target("a")]}, "RAG_CHAT_TARGETS: two are named a"),
         ({"chat_targets": [target("extractive")]}, "extractive is the name of the model without a network"),
+        ({"chat_targets": [target("a", allows=["health"])]}, "a allows health, which RAG_DATA_CLASSES does not name"),
         ({"chat_keys": {"b": "sk-secret"}}, "RAG_CHAT_KEYS: no target is named b"),
         ({"chat_chains": {"answer": ["b"]}}, "RAG_CHAT_CHAINS: answer names b, which is no target"),
         ({"chat_chains": {"answer": []}}, "RAG_CHAT_CHAINS: answer names no target"),

@@ -6,8 +6,9 @@ from decimal import Decimal
 import pytest
 
 from rag.answering.refusal import refusal
+from rag.calls import Period
 from rag.errors import BalanceEmpty, BudgetExceeded, RagError
-from rag.store.budgets import Budget, Period, Verdict
+from rag.store.budgets import Budget, Verdict
 
 NOW = datetime(2026, 11, 30, 12, 30, tzinfo=UTC)
 ENDS = {

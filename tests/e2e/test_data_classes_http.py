@@ -1,0 +1,104 @@
+"""What a document's tags decide: which chat models may read it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from ingest.pipeline import Pipeline, Source
+from rag.llm.extractive import ExtractiveModel
+from rag.llm.failover import FailoverChat
+from rag.llm.lanes import Chain, Lanes
+from rag.values import tenant_id
+from tests.e2e.conftest import Caller, OpenFake
+from tests.e2e.test_operation_http import QUESTION, with_a_document
+from tests.e2e.test_query_http import events
+from tests.fakes import FakeReranker, embedders, parse_directly
+from tests.integration.llm.fake_server import FakeServer, open_fake
+from tests.integration.llm.fake_steps import good
+from tests.integration.llm.theatre import open_theatre
+
+PERSONAL = "salary of Anna Berg"
+STAFF = Source(
+    "staff.md", b"# Staff\n\nThe salary of Anna Berg is 71000 EUR.\n", facets={"tags": ["personal", "people"]}
+)
+
+
+@dataclass
+class Classed:
+    """A service with a document of a data class and one of none, in front of two providers."""
+
+    caller: Caller
+    fake: FakeServer
+
+    def read_by(self, text: str) -> list[str]:
+        """The providers that were sent the text."""
+        return [name for name, hits in sorted(self.fake.hits.items()) if any(text.encode() in h.body for h in hits)]
+
+
+OpenClassed = Callable[..., AbstractAsyncContextManager[Classed]]
+
+
+@pytest.fixture
+def classed(fake_service: OpenFake) -> OpenClassed:
+    @asynccontextmanager
+    async def opened(*allowed: set[str], extractive: bool = False) -> AsyncIterator[Classed]:
+        """Providers p1, p2, ... that may each read the classes given."""
+        async with open_fake() as fake, open_theatre(fake, *[{"allows": classes} for classes in allowed]) as theatre:
+            lanes = Lanes({"answer": Chain(tuple(theatre.hops.values()), extractive)})
+            chat = FailoverChat(lanes, ExtractiveModel(FakeReranker()), theatre.metrics)
+            for name in theatre.hops:
+                fake.play(name, good("It is in the source. [1]"))
+            async with fake_service(chat, data_classes="personal, health") as service:
+                caller = await with_a_document(service)
+                pipeline = Pipeline(service.database, embedders(), parse_directly)
+                [stored] = await pipeline.ingest(tenant_id("fake"), [STAFF])
+                assert stored.state == "done"
+                yield Classed(caller, fake)
+
+    return opened
+
+
+async def test_a_document_of_a_class_is_read_only_by_a_target_that_allows_it(classed: OpenClassed) -> None:
+    async with classed(set(), {"personal"}) as service:
+        personal = await service.caller.query(PERSONAL, top_k=1)
+        streamed = await events(service.caller, PERSONAL, top_k=1)
+        plain = await service.caller.query(QUESTION, top_k=1)
+
+        assert (personal["provider"], streamed[-1][1]["provider"], plain["provider"]) == ("p2", "p2", "p1")
+        assert service.read_by("Anna Berg is") == ["p2"]
+        assert service.read_by("takes five days") == ["p1"]
+
+
+async def test_one_source_of_a_class_among_others_is_enough(classed: OpenClassed) -> None:
+    async with classed(set(), {"personal"}) as service:
+        answer = await service.caller.query(f"{PERSONAL}, {QUESTION}")
+
+        assert {source["external_id"] for source in answer["citations"]} <= {"staff.md", "refunds.md"}
+        assert answer["provider"] == "p2"
+        assert service.read_by("takes five days") == service.read_by("Anna Berg is") == ["p2"]
+
+
+async def test_where_no_target_may_read_it_the_error_says_so_and_nobody_does(classed: OpenClassed) -> None:
+    async with classed(set(), {"health"}) as service:
+        refused = await service.caller.send("POST", "/v1/query", json={"query": PERSONAL, "top_k": 1})
+        streamed = await events(service.caller, PERSONAL, top_k=1)
+
+        assert (refused.status_code, refused.json()["code"]) == (409, "not_allowed")
+        assert "allows" in refused.json()["detail"]
+        assert [(name, body.get("code")) for name, body in streamed] == [("sources", None), ("error", "not_allowed")]
+        assert service.read_by("Anna Berg is") == []
+
+
+async def test_where_no_target_may_read_it_its_own_sentences_answer_if_they_end_the_chain(
+    classed: OpenClassed,
+) -> None:
+    async with classed(set(), {"health"}, extractive=True) as service:
+        answer = await service.caller.query(PERSONAL, top_k=1)
+
+        assert (answer["status"], answer["provider"]) == ("degraded", "extractive")
+        assert "71000 EUR" in answer["answer"]
+        assert service.read_by("Anna Berg is") == []
