@@ -213,16 +213,6 @@ class Settings(BaseSettings):
     def _answering(cls, value: dict[Task, tuple[str, ...]]) -> dict[Task, tuple[str, ...]]:
         return {"answer": (EXTRACTIVE,), **value}
 
-    @field_validator("chat_targets", "chat_keys", "chat_chains", mode="before")
-    @classmethod
-    def _read_json(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        try:
-            return from_json(value)
-        except ValueError as exc:
-            raise ValueError(f"no JSON: {exc}") from None
-
     @field_validator("log_level")
     @classmethod
     def _known_level(cls, value: str) -> str:
@@ -239,6 +229,16 @@ class Settings(BaseSettings):
             return from_json(value if value.lstrip().startswith("{") else Path(value).read_bytes())
         except OSError as exc:
             raise ValueError(f"no JSON object, and no file that can be read: {exc.strerror}") from exc
+
+    @field_validator("chat_targets", "chat_keys", "chat_chains", mode="before")
+    @classmethod
+    def _read_json(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return from_json(value)
+        except ValueError as exc:
+            raise ValueError(f"no JSON: {exc}") from None
 
     @model_validator(mode="after")
     def _one_leg_counts(self) -> Settings:

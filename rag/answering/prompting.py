@@ -72,9 +72,8 @@ def grounded(
     The first passage is always in it. The same arguments make the same request, to the byte.
     """
     rules = f"{_RULES}\n\n{_APPLICATION}\n{quoted(talk.instructions)}" if talk.instructions.strip() else _RULES
-    history = in_turns(talk.history)
+    history = in_turns(_latest(talk.history, window_tokens))
     if window_tokens is not None:
-        history = _latest(history, window_tokens // HISTORY_SHARE)
         bare = prompt_tokens(_messages(rules, history, question, ()))
         passages = _first(passages, window_tokens - max_tokens - bare)
     return ChatRequest(
@@ -131,23 +130,24 @@ def quoted(text: str) -> str:
 
 def in_turns(history: Iterable[Message]) -> list[Message]:
     """Turns as every dialect takes them: the user begins, nobody speaks twice in a row; old marks name old sources."""
-    turns: list[Message] = []
+    turns: list[tuple[Message, list[str]]] = []  # the first message of each, and all their texts
     for message in history:
         text = shown(message.text, ()) if message.role == "assistant" else message.text
         text = quoted(text)
-        if turns and turns[-1].role == message.role:
-            turns[-1] = Message(message.role, f"{turns[-1].text}\n\n{text}")
+        if turns and turns[-1][0].role == message.role:
+            turns[-1][1].append(text)
         elif text.strip() and (turns or message.role == "user"):
-            turns.append(Message(message.role, text))
-    return turns
+            turns.append((message, [text]))
+    return [Message(first.role, "\n\n".join(texts)) for first, texts in turns]
 
 
-def _latest(turns: Sequence[Message], tokens: int) -> list[Message]:
-    """The last turns that fit, from a turn of the user on."""
-    kept = list(_fitting(turns[::-1], [prompt_tokens([turn]) for turn in turns[::-1]], tokens))[::-1]
-    while kept and kept[0].role != "user":
-        kept.pop(0)
-    return kept
+def _latest(history: Sequence[Message], window_tokens: int | None) -> Sequence[Message]:
+    """The last messages that fit their share of the window; the rest need not be read."""
+    if window_tokens is None:
+        return history
+    backwards = history[::-1]
+    tokens = (prompt_tokens([message]) for message in backwards)
+    return list(_fitting(backwards, tokens, window_tokens // HISTORY_SHARE))[::-1]
 
 
 def _first(passages: Sequence[Passage], tokens: int) -> list[Passage]:
@@ -156,7 +156,7 @@ def _first(passages: Sequence[Passage], tokens: int) -> list[Passage]:
     return list(_fitting(passages, sizes, tokens)) or list(passages[:1])
 
 
-def _fitting(items: Iterable[_T], sizes: Sequence[int], tokens: int) -> Iterator[_T]:
+def _fitting(items: Iterable[_T], sizes: Iterable[int], tokens: int) -> Iterator[_T]:
     for item, size in zip(items, sizes, strict=True):
         tokens -= size
         if tokens < 0:

@@ -11,10 +11,13 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_val
 from rag.answering.prompting import Talk
 from rag.api.schemas import ANSWER_TOKENS, MAX_TOKENS, MAX_TOP_K, SearchBody, Strict, citations, sources, unsupported
 from rag.calls import Answer, Message
+from rag.errors import TooLarge
 from rag.settings import Settings
 from rag.values import Principal, Question
 
 MODEL = "rag"
+MAX_TALK_CHARS = 1_000_000  # a quarter of the largest windows there are
+TURN_CHARS = 16  # a message's frame, so that empty ones are not free
 NO_EVIDENCE = "The documents do not answer this question."
 
 # What changes no answer may be sent; what would change it is refused rather than left out in silence.
@@ -129,8 +132,11 @@ class CompletionBody(Strict):
     def question(self, who: Principal, settings: Settings) -> Question:
         """The last message, as *who* asks it.
 
-        Raises InvalidInput or TooLarge for text that cannot be searched.
+        Raises InvalidInput for text that cannot be searched, TooLarge for that or a conversation that is too long.
         """
+        chars = sum(len(turn.text) + TURN_CHARS for turn in self.messages)
+        if chars > MAX_TALK_CHARS:
+            raise TooLarge(f"messages: {chars} characters with their frames, the limit is {MAX_TALK_CHARS}")
         body = SearchBody(
             query=self.messages[-1].text, top_k=self.top_k, filters=self.filters, as_of=self.as_of, rerank=self.rerank
         )

@@ -9,13 +9,19 @@ from typing import cast
 import httpx2
 
 from rag.calls import ChatRequest, Usage
-from rag.llm.failures import Complaint, Failure, classify
+from rag.llm.failures import KINDS, SENTENCES, VAGUE_KINDS, Complaint, Failure, classify, letters
 from rag.llm.retry_after import retry_after
 
-MESSAGE_CHARS = 200
-SHARED_CHARS = 24  # as many letters of the prompt in a row are a quotation
-KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|gsk|xai|key)[-_][\w*.\-]{4,}|\bBearer\s+\S+|\bAIza[\w\-]{8,}|[\w*\-]{32,}")
+WORD = re.compile(r"(?=.{1,64}\Z)[a-z]+(?:_[a-z]+)*")
 STATUSES = range(400, 600)
+TELLING = (  # words of messages that help whoever runs this
+    *(word for _, words, _ in SENTENCES for word in words),
+    "rate limit", "request too large", "tokens per min", "quota", "billing", "overloaded", "capacity", "permission",
+    "location is not supported", "does not exist", "not found", "not valid", "deprecated", "does not support",
+    "not supported", "unsupported parameter", "unsupported value", "unrecognized request argument", "unknown name",
+    "extra inputs are not permitted", "field required", "invalid json", "max_tokens", "max_completion_tokens",
+    "temperature", "stream_options", "is loading", "out of memory", "internal server error",
+)  # fmt: skip
 
 Object = Mapping[str, object]
 
@@ -61,14 +67,16 @@ def failure_of(
     key: str,
     usage: Usage | None = None,
 ) -> Failure:
-    """The failure of an attempt that a provider complained about, in few words and without the key or the prompt."""
+    """The failure of an attempt that a provider complained about.
+
+    It tells the complaint in known words only: a message may quote the prompt or the key, whole, in part or altered.
+    """
     hint = retry_after(headers or httpx2.Headers(), delay=complaint.delay, message=complaint.message)
     number = complaint.status or status
-    said = [str(number), *complaint.kinds[:1], _quotable(complaint.message, request, key)]
     asked = "\n".join(turn.text for turn in request.messages)
     return Failure(
         classify(complaint, status, asked=asked),
-        " ".join(filter(None, said)),
+        " ".join([str(number), *_repeatable(complaint, letters(asked + key))]),
         retry_after_s=hint and hint.seconds,
         retry_after_guessed=bool(hint and hint.guessed),
         usage=usage,
@@ -76,16 +84,13 @@ def failure_of(
     )
 
 
-def _quotable(message: str, request: ChatRequest, key: str) -> str:
-    """A short form of *message*; nothing of one that repeats what was asked."""
-    line = " ".join(message.split())[: MESSAGE_CHARS * 2]
-    asked = " ".join(" ".join(turn.text.split()) for turn in request.messages)
-    windows = (line[at : at + SHARED_CHARS] for at in range(len(line) - SHARED_CHARS + 1))
-    if any(window in asked for window in windows) or (line and line in asked):
-        return ""
-    if key:
-        line = line.replace(key, "***")
-    return KEY_LIKE.sub("***", line)[:MESSAGE_CHARS]
+def _repeatable(complaint: Complaint, private: str) -> list[str]:
+    """What of a complaint may stand in a log: words that are known, and none that the prompt or key may have given."""
+    kinds = [kind for kind in complaint.kinds if WORD.fullmatch(kind)]
+    known = [kind for kind in kinds if kind in KINDS or kind in VAGUE_KINDS or letters(kind) not in private]
+    message = complaint.message.lower()
+    said = [word for word in TELLING if word in message and letters(word) not in private]
+    return [*known[:1], *([f"({', '.join(said)})"] if said else [])]
 
 
 def _read(error: Object) -> Complaint:

@@ -86,9 +86,15 @@ class _Body(httpx2.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        content = self._response.content
         with _errors_of_httpx2():
-            async for piece in self._response.content.iter_any():
-                yield piece
+            try:
+                async for piece in content.iter_any():
+                    yield piece
+            except aiohttp.ClientError:
+                if came := content._read_nowait(-1):
+                    yield came
+                raise
 
     async def aclose(self) -> None:
         self._response.close()  # one that is whole has given its connection back already

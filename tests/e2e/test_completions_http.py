@@ -186,6 +186,18 @@ async def test_a_body_over_the_limit_is_refused_in_openais_words(fake_service: O
     assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
 
 
+@pytest.mark.parametrize(
+    "turns", [[{"role": "user", "content": "x"}] * 100_000, [{"role": "system", "content": "word " * 200_000}]]
+)
+async def test_a_conversation_without_end_is_refused_by_name(acme: Caller, turns: list[dict[str, str]]) -> None:
+    body = {"model": "rag", "messages": [*turns, {"role": "user", "content": REFUND}]}
+
+    response = await acme.send("POST", "/v1/chat/completions", json=body)
+
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["param"]) == (413, "too_large", "messages")
+
+
 async def test_what_says_nothing_new_is_taken(client: openai.AsyncOpenAI) -> None:
     completion = await client.chat.completions.create(
         **asked(REFUND), n=1, tools=[], top_p=1, stop=None, user="u1", metadata={"a": "b"}, logprobs=False

@@ -113,7 +113,7 @@ async def test_a_network_that_fails_is_a_failure(
 
 
 @pytest.mark.parametrize("end", [cut, rst], ids=["cut", "reset"])
-async def test_a_kept_connection_that_ends_at_the_next_request_is_a_failure_to_connect_and_not_asked_twice(
+async def test_a_kept_connection_that_ends_at_the_next_request_is_a_failure_and_not_asked_twice(
     fake: FakeServer, http: httpx2.AsyncClient, end: Step
 ) -> None:
     fake.play("p1", good(), [end], good())
@@ -122,7 +122,7 @@ async def test_a_kept_connection_that_ends_at_the_next_request_is_a_failure_to_c
 
     failure = await failing(asked)
 
-    assert failure.reason == "connect"
+    assert failure.reason == "server_error"  # it may have read the prompt
     assert (len(fake.hits["p1"]), fake.connections) == (2, 1)
 
 

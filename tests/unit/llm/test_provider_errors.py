@@ -205,11 +205,16 @@ async def test_how_long_to_stay_away_is_told_with_the_failure() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        f"Incorrect API key provided: {KEY}.",
-        "Incorrect API key provided: sk-proj-abc*****************************xyz.",
-        "Bearer abcdef is not valid",
-        "Key AIzaSyA1234567890abcdef is not valid",
-        f"messages.1: {QUESTION} is not allowed",
+        f"Incorrect key provided: {KEY}.",
+        "Incorrect key provided: sk-proj-abc*****************************xyz.",
+        "Bearer abcdef is wrong",
+        "Key AIzaSyA1234567890abcdef is wrong",
+        f"messages.1: {QUESTION} is wrong",
+        f"wrong: {QUESTION.upper()}",
+        "wrong name: Erstattung",
+        json.dumps("wrong: Rückerstattung für Müller"),
+        "".join(f"\\u{ord(letter):04x}" for letter in "Возврат Иванову"),
+        "word " * 1000,
     ],
 )
 async def test_neither_key_nor_prompt_is_repeated(message: str) -> None:
@@ -217,14 +222,23 @@ async def test_neither_key_nor_prompt_is_repeated(message: str) -> None:
 
     failure = await failing([json.dumps(body).encode()], status=400)
 
-    assert failure.detail.startswith("400 some_code")
-    for secret in (KEY, "abc", "AIza", "Erstattung", "xyz"):
-        assert secret not in str(failure)
+    assert failure.detail == "400 some_code"
 
 
-async def test_a_long_message_is_shortened() -> None:
-    body = {"error": {"message": "word " * 1000}}
+async def test_words_of_a_message_that_help_are_told() -> None:
+    message = "Unsupported parameter: 'max_tokens' does not work with Erstattung, use 'max_completion_tokens'"
+    body = {"error": {"message": message, "type": "invalid_request_error", "code": None}}
 
-    failure = await failing([json.dumps(body).encode()], status=500)
+    failure = await failing([json.dumps(body).encode()], status=400)
 
-    assert len(failure.detail) < 250
+    assert failure.detail == "400 invalid_request_error (unsupported parameter, max_tokens, max_completion_tokens)"
+
+
+@pytest.mark.parametrize("kind", ["Max Müller", "Erstattung", "auftrag_4711", KEY, "x" * 65])
+async def test_a_kind_that_may_be_of_the_prompt_is_not_told(kind: str) -> None:
+    body = {"error": {"message": "The api key", "type": kind}}
+    request = replace(REQUEST, messages=(Message("user", "Is Max Müller's API key due an Erstattung?"),))
+
+    failure = await failing([json.dumps(body).encode()], status=418, request=request)
+
+    assert failure.detail == "418"

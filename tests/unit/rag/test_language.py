@@ -31,6 +31,21 @@ def test_a_question_shows_its_language(text: str, lang: str) -> None:
     assert language(text) == lang
 
 
+def test_languages_that_show_as_much_are_told_apart_alike_in_every_process() -> None:
+    texts = ("de la un", "det en", "le dans il lo gli", "the of der die")
+    program = f"from rag.language import language; print([language(text) for text in {texts!r}])"
+
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True,
+        ).stdout.strip()
+        for seed in ("0", "1", "2", "3", "4711")
+    }  # fmt: skip
+
+    assert outputs == {"['es', 'sv', 'it', 'en']"}
+
+
 @pytest.mark.parametrize("text", ["", "HLY-4031", "reset password", "src/de/la/el.py", "x = y + de.un(2)", "42"])
 def test_what_has_no_small_word_shows_none(text: str) -> None:
     assert language(text) is None
@@ -52,18 +67,3 @@ def test_a_text_may_have_to_show_more() -> None:
 
 def test_accents_may_be_composed_or_not() -> None:
     assert language("¿qué más? según") == language("¿que\u0301 ma\u0301s? segu\u0301n") == "es"
-
-
-def test_languages_that_show_as_much_are_told_apart_alike_in_every_process() -> None:
-    texts = ("de la un", "det en", "le dans il lo gli", "the of der die")
-    program = f"from rag.language import language; print([language(text) for text in {texts!r}])"
-
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True,
-        ).stdout.strip()
-        for seed in ("0", "1", "2", "3", "4711")
-    }  # fmt: skip
-
-    assert outputs == {"['es', 'sv', 'it', 'en']"}

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Sequence
 from hashlib import sha256
+from typing import Literal
 from uuid import UUID
 
 import pytest
@@ -141,6 +144,41 @@ def test_the_oldest_turns_are_left_out_when_the_window_is_small() -> None:
     request = asked("And?", "Fees are kept.", talk=Talk(turns), window=2000)
 
     assert [message.text.split()[1] for message in request.messages[1:-1]] == ["6", "7", "8", "9"]
+    assert len(request.passages) == 1
+
+
+def seconds_for(turns: Sequence[Message], window: int | None) -> float:
+    def once() -> float:
+        started = time.process_time()
+        asked("And?", "Fees are kept.", talk=Talk(tuple(turns)), window=window)
+        return time.process_time() - started
+
+    return min(once() for _ in range(3))
+
+
+def test_turns_that_no_window_holds_are_hardly_looked_at() -> None:
+    roles: tuple[Literal["user", "assistant"], ...] = ("user", "assistant")
+    turns = [Message(roles[n % 2], "x") for n in range(100_000)]
+
+    few, many = (seconds_for(turns[:size], 8192) for size in (1000, 100_000))
+
+    assert many < 20 * few  # not a hundred times
+
+
+def test_the_time_for_a_conversation_without_a_window_grows_with_its_length_and_no_more() -> None:
+    turns = [Message("user", "x" * 400) for _ in range(10_000)]
+
+    few, many = (seconds_for(turns[:size], None) for size in (1000, 10_000))
+
+    assert many < 30 * few  # a hundred times, were it squared
+
+
+def test_the_end_of_a_long_conversation_is_told_though_nobody_else_spoke() -> None:
+    turns = tuple(Message("user", f"turn {n}") for n in range(100_000))
+
+    request = asked("And?", "Fees are kept.", talk=Talk(turns), window=8192)
+
+    assert request.messages[1].text.endswith("turn 99998\n\nturn 99999")
     assert len(request.passages) == 1
 
 

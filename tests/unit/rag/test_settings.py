@@ -77,6 +77,21 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, valu
         load_settings()
 
 
+@pytest.mark.parametrize("name", ["RAG_CHAT_KEYS", "RAG_CHAT_TARGETS", "RAG_CHAT_CHAINS"])
+@pytest.mark.parametrize(
+    "value", ["{'p1': 'hunter2'}", '{"p1": "hunter2"', '{"p1": ["hunter2"]}', '"hunter2"', "hunter2"]
+)
+def test_a_setting_that_is_no_json_is_named_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(SetupError, match=f"wrong setting: {name}: ") as caught:
+        load_settings()
+
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
 def test_every_wrong_value_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_PORT", "http")
     monkeypatch.setenv("RAG_POOL_SIZE", "many")
@@ -137,18 +152,3 @@ def test_questions_are_answered_by_sentences_where_no_chain_says_otherwise() -> 
     assert judged.chat_chains == {"answer": ("extractive",), "judge": ("a",)}
     assert Settings().chat_chains == Settings(chat_chains={}).chat_chains == {"answer": ("extractive",)}
     assert Settings(chat_chains={"answer": ("a",)}).chat_chains == {"answer": ("a",)}
-
-
-@pytest.mark.parametrize("name", ["RAG_CHAT_KEYS", "RAG_CHAT_TARGETS", "RAG_CHAT_CHAINS"])
-@pytest.mark.parametrize(
-    "value", ["{'p1': 'hunter2'}", '{"p1": "hunter2"', '{"p1": ["hunter2"]}', '"hunter2"', "hunter2"]
-)
-def test_a_setting_that_is_no_json_is_named_and_not_shown(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
-    monkeypatch.setenv(name, value)
-
-    with pytest.raises(SetupError, match=f"wrong setting: {name}: ") as caught:
-        load_settings()
-
-    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
