@@ -30,6 +30,7 @@ RagError
 |- Busy                   too many answers are being made
 |- BudgetExceeded         the tenant has used up its budget of this period
 |- BalanceEmpty           the tenant has used up what was paid for
+|- BudgetTooSmall         one call may use more than the tenant's budget has in a whole period
 |- SetupError             settings or machine cannot run the service
 `- DeadlineExceeded       the time allowed is over
 
@@ -240,6 +241,12 @@ class BalanceEmpty(RagError):
     """The tenant has used up what was paid for."""
 
     code = "balance_empty"
+
+
+class BudgetTooSmall(RagError):
+    """One call may use more than the tenant's budget has in a whole period; lower max_tokens or raise the budget."""
+
+    code = "budget_too_small"
 
 
 class SetupError(RagError):

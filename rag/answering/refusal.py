@@ -7,20 +7,23 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from rag.answering.prices import plain
-from rag.errors import BalanceEmpty, BudgetExceeded
+from rag.errors import BalanceEmpty, BudgetExceeded, BudgetTooSmall
 from rag.store.budgets import Budget, Verdict
 
 HELD_S = 5.0  # calls at work end within seconds, and most have reserved far more than they use
 NAMES = {"tokens": "tokens", "money": "US dollars"}
 
 
-def refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | BalanceEmpty:
-    """The error for the budget that stays in the way longest: one paid for once, else the one renewed last."""
-    worst = max(unfit, key=lambda v: (not _is_held(v), v.budget.resets_at is None, v.budget.resets_at or now))
+def refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | BudgetTooSmall | BalanceEmpty:
+    """The error for the budget that stays in the way longest: too small, else paid for once, else renewed last."""
+    worst = max(
+        unfit, key=lambda v: (_is_small(v), not _is_held(v), v.budget.resets_at is None, v.budget.resets_at or now)
+    )
     budget, wanted = worst.budget, worst.wanted or Decimal(0)
     needs = f"this call may need {plain(wanted)} {NAMES[budget.unit]}"
-    if wanted > budget.amount and budget.resets_at is not None:
-        return BudgetExceeded(f"{needs}, more than a whole {budget.period} has: {plain(budget.amount)}")
+    if _is_small(worst) and budget.resets_at is not None:
+        whole = f"more than a whole {budget.period} has: {plain(budget.amount)}"
+        return BudgetTooSmall(f"{needs}, {whole}; lower max_tokens or raise the budget")
     left = f"{needs}, and {plain(max(budget.left, Decimal(0)))} of {plain(budget.amount)} are left"
     if _is_held(worst):
         held = f"{left} while calls at work hold {plain(budget.reserved)}; {_renewal(budget)}"
@@ -29,6 +32,11 @@ def refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | Balance
         return BalanceEmpty(f"{left}; {_renewal(budget)}")
     ahead_s = max((budget.resets_at - now).total_seconds(), 1.0)
     return BudgetExceeded(f"{left}; {_renewal(budget)}", retry_after_s=ahead_s)
+
+
+def _is_small(verdict: Verdict) -> bool:
+    """Whether the call would not fit though nothing were used: there is nothing to wait for."""
+    return (verdict.wanted or 0) > verdict.budget.amount
 
 
 def _is_held(verdict: Verdict) -> bool:

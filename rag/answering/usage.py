@@ -14,6 +14,8 @@ from rag.store.engine import Database
 from rag.store.ledger import Group, Keys, Sum, calls, sums
 from rag.values import TenantId
 
+MOST_DAYS = 366  # a leap year: every attempt in the span is read, and priced by its half hour
+
 
 @dataclass(frozen=True, slots=True)
 class Used:
@@ -74,13 +76,17 @@ def parse_keys(text: str) -> Keys:
 def parse_span(since: str | None, until: str | None, *, now: datetime) -> tuple[datetime, datetime]:
     """From one moment to another; by default from the beginning of this month to the end of today, in UTC.
 
-    Raises InvalidInput for what is no moment, and for an end before the beginning.
+    Raises InvalidInput for what is no moment, for an end before the beginning, and for more than a year.
     """
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     first = parse_moment(since, "from") if since else today.replace(day=1)
     last = parse_moment(until, "to") if until else today + timedelta(days=1)
     if first >= last:
         raise InvalidInput(f"`from` must be before `to`; got {first.isoformat()} and {last.isoformat()}")
+    if last - first > timedelta(days=MOST_DAYS):
+        raise InvalidInput(
+            f"a report is of {MOST_DAYS} days at most; {first.isoformat()} to {last.isoformat()} is longer"
+        )
     return first, last
 
 

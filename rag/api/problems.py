@@ -45,6 +45,7 @@ STATUS: Mapping[type[errors.RagError], int] = {
     errors.Busy: 429,
     errors.BudgetExceeded: 429,
     errors.BalanceEmpty: 402,
+    errors.BudgetTooSmall: 402,
     errors.SetupError: 500,
     errors.DeadlineExceeded: 504,
 }
@@ -61,6 +62,7 @@ _OPENAI_TYPES = {
     "upstream_rate_limited": "rate_limit_error",
     "budget_exceeded": "insufficient_quota",
     "balance_empty": "insufficient_quota",
+    "budget_too_small": "insufficient_quota",
 }
 _NAMED = re.compile(r"(?:body\.)?([a-z_]+)(?:\.[\w.\-]+)?: ")
 

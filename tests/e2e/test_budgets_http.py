@@ -63,7 +63,7 @@ async def test_a_budget_that_refuses_says_so_before_a_model_is_asked(
 ) -> None:
     chat = SpendingChat()
     async with opened(fake_service, chat, Prices({})) as (fake, caller):
-        await give(fake.database, tenant_id("fake"), 1150, unit, period)
+        await give(fake.database, tenant_id("fake"), 1200, unit, period)
         if unit == "tokens":
             await caller.query(QUESTION)
 
@@ -71,6 +71,19 @@ async def test_a_budget_that_refuses_says_so_before_a_model_is_asked(
 
     assert_problem(response, status, code)
     assert chat.asked == (unit == "tokens")
+
+
+async def test_a_call_larger_than_a_whole_window_is_told_to_be_smaller_and_not_to_wait(fake_service: OpenFake) -> None:
+    async with opened(fake_service, SpendingChat()) as (fake, caller):
+        await give(fake.database, tenant_id("fake"), 1150, "tokens", "day")
+
+        too_large = await caller.send("POST", "/v1/query", json={"query": QUESTION, "max_tokens": 1200})
+        smaller = await caller.send("POST", "/v1/query", json={"query": QUESTION, "max_tokens": 200})
+
+    assert_problem(too_large, 402, "budget_too_small")
+    assert "retry-after" not in too_large.headers
+    assert too_large.json()["detail"].endswith("more than a whole day has: 1150; lower max_tokens or raise the budget")
+    assert smaller.status_code == 200
 
 
 async def test_a_window_that_is_used_up_says_in_how_many_seconds_the_next_begins(fake_service: OpenFake) -> None:

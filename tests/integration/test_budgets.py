@@ -10,7 +10,7 @@ import pytest
 
 from rag.answering.prices import Prices
 from rag.calls import Period
-from rag.errors import BalanceEmpty, BudgetExceeded, PriceUnknown
+from rag.errors import BalanceEmpty, BudgetExceeded, BudgetTooSmall, PriceUnknown
 from rag.store.budgets import delete_budget
 from rag.store.engine import Database
 from rag.values import TenantId
@@ -58,7 +58,8 @@ async def test_a_call_larger_than_the_whole_budget_is_told_that_waiting_does_not
 ) -> None:
     await give(database, tenant, 3000)
 
-    with pytest.raises(BudgetExceeded, match="more than a whole day has: 3000") as refused:
+    expected = "4000 tokens, more than a whole day has: 3000; lower max_tokens or raise the budget$"
+    with pytest.raises(BudgetTooSmall, match=expected) as refused:
         await metered(database, SpendingChat()).complete(request(), call(tenant))
 
     assert refused.value.retry_after_s is None
@@ -105,7 +106,7 @@ async def test_budgets_of_one_tenant_are_nothing_to_another(database: Database, 
     model = metered(database, SpendingChat())
 
     await model.complete(request(), call(rich))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetTooSmall):
         await model.complete(request(), call(poor))
 
     assert (await budget(database, rich)).spent == 50

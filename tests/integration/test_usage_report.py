@@ -155,6 +155,17 @@ def test_a_report_is_of_this_month_unless_it_is_said_otherwise() -> None:
         parse_span("2026-11-02", "2026-11-02", now=now)
 
 
+def test_a_report_is_of_a_year_at_most() -> None:
+    now = datetime(2024, 12, 31, 12, 41, tzinfo=UTC)
+
+    assert parse_span("2024-01-01", None, now=now) == (
+        datetime(2024, 1, 1, tzinfo=UTC),
+        datetime(2025, 1, 1, tzinfo=UTC),
+    )
+    with pytest.raises(InvalidInput, match=r"366 days at most; 2023-12-31T\S+ to 2025-01-01T\S+ is longer"):
+        parse_span("2023-12-31", None, now=now)
+
+
 def test_usage_is_grouped_by_known_keys_only() -> None:
     with pytest.raises(InvalidInput, match="not by tenant"):
         parse_keys("model, tenant")

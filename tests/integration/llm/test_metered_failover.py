@@ -193,7 +193,7 @@ async def test_bug_22_without_a_budget_no_provider_is_asked(
 
     async with opened(fake, database, tenant) as (theatre, chat):
         await give(database, tenant, 100)
-        with pytest.raises(errors.BudgetExceeded):
+        with pytest.raises(errors.BudgetTooSmall):
             await chat.complete(asked(), call(tenant))
 
         assert theatre.hits("p1") == theatre.hits("p2") == []

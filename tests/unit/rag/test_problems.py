@@ -14,6 +14,7 @@ LIMITS = {
     errors.Busy,
     errors.BudgetExceeded,
     errors.BalanceEmpty,
+    errors.BudgetTooSmall,
     errors.UpstreamRateLimited,
     errors.UpstreamRejected,
     errors.ContextLength,

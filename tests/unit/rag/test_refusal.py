@@ -7,7 +7,7 @@ import pytest
 
 from rag.answering.refusal import refusal
 from rag.calls import Period
-from rag.errors import BalanceEmpty, BudgetExceeded, RagError
+from rag.errors import BalanceEmpty, BudgetExceeded, BudgetTooSmall, RagError
 from rag.store.budgets import Budget, Verdict
 
 NOW = datetime(2026, 11, 30, 12, 30, tzinfo=UTC)
@@ -32,10 +32,12 @@ def unfit(period: Period, *, spent: int = 90, reserved: int = 0, wanted: int = 2
         ([unfit("prepaid", spent=0, reserved=90)], BudgetExceeded, 5),
         ([unfit("hour"), unfit("month", spent=0, reserved=90)], BudgetExceeded, 1800),
         ([unfit("prepaid", spent=0, wanted=101)], BalanceEmpty, None),
-        ([unfit("hour", spent=0, wanted=101)], BudgetExceeded, None),
+        ([unfit("hour", spent=0, wanted=101)], BudgetTooSmall, None),
+        ([unfit("hour", spent=0, wanted=101), unfit("month")], BudgetTooSmall, None),
+        ([unfit("hour", spent=0, wanted=101), unfit("prepaid", spent=0, wanted=101)], BalanceEmpty, None),
     ],
     ids=["one window", "the later window", "paid for once", "only held", "held beside spent", "more than was paid",
-         "more than a window has"],
+         "more than a window has", "too small beside used up", "more than either has"],
 )  # fmt: skip
 def test_the_budget_that_is_in_the_way_longest_is_told(
     verdicts: list[Verdict], kind: type[RagError], retry_after_s: float | None
