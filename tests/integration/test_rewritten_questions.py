@@ -10,7 +10,7 @@ import pytest
 from rag.answering.answerer import Answerer
 from rag.answering.prompting import Talk
 from rag.calls import Answer, Call, ChatRequest, Message, Reply
-from rag.errors import BudgetExceeded, UpstreamTimeout
+from rag.errors import BudgetTooSmall, UpstreamTimeout
 from rag.store.engine import Database
 from rag.telemetry import Metrics
 from rag.values import Deadline, Principal, TenantId
@@ -144,7 +144,7 @@ async def test_a_tenant_without_budget_is_told_so_and_nothing_is_rewritten(
 
     async with guarded(chat, REWRITING, database, Metrics()) as model:
         answering = answerer(database, model, REWRITING)
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetTooSmall):
             await ask(answering, filled, "How many days does a cash refund take then?")
 
     assert (chat.rewriter.requests, chat.requests) == ([], [])
