@@ -269,7 +269,12 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as exc:
-        faults = "; ".join(
-            ": ".join([*(PREFIX + str(at).upper() for at in e["loc"][:1]), e["msg"]]) for e in exc.errors()
-        )
+        faults = "; ".join(_fault(error["loc"], error["msg"]) for error in exc.errors())
         raise SetupError(f"wrong setting: {faults}") from exc
+
+
+def _fault(place: tuple[int | str, ...], message: str) -> str:
+    """The variable, where in it, and what is wrong there; never a value, nor what may be a key by mistake."""
+    names = [PREFIX + str(at).upper() for at in place[:1]]
+    inside = [".".join(map(str, place[1:]))] if place[1:] and place[0] != "chat_keys" else []
+    return ": ".join([*names, *inside, message.removeprefix("Value error, ")])

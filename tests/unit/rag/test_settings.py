@@ -152,3 +152,10 @@ def test_questions_are_answered_by_sentences_where_no_chain_says_otherwise() -> 
     assert judged.chat_chains == {"answer": ("extractive",), "judge": ("a",)}
     assert Settings().chat_chains == Settings(chat_chains={}).chat_chains == {"answer": ("extractive",)}
     assert Settings(chat_chains={"answer": ("a",)}).chat_chains == {"answer": ("a",)}
+
+
+def test_what_is_wrong_inside_a_setting_is_said_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_CHAT_TARGETS", '[{"name": "a", "dialect": "openai", "url": "http://127.0.0.1"}]')
+
+    with pytest.raises(SetupError, match=r"RAG_CHAT_TARGETS: 0\.model: Field required"):
+        load_settings()
