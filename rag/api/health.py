@@ -24,9 +24,11 @@ async def readyz(services: ServicesDep) -> dict[str, str | dict[str, State]]:
     """The database answers, the models compute, and something is left to answer with; the state of each chat target."""
     await services.database.describe()
     await next(iter(services.embedders.values())).embed_query("ready?")
+    states = services.lanes.states()
     if not services.lanes.can_answer():
-        raise UpstreamUnavailable
-    return {"status": "ready", "database": "ok", "models": "ok", "chat": services.lanes.states()}
+        away = ", ".join(f"{target} is {state}" for target, state in states.items())
+        raise UpstreamUnavailable(f"no chat model is left to answer: {away}; searches work")
+    return {"status": "ready", "database": "ok", "models": "ok", "chat": states}
 
 
 @router.get("/metrics")
