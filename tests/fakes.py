@@ -82,7 +82,17 @@ class FakeReranker:
         return [self.logit(query, text) if n < limit else None for n, text in enumerate(texts)]
 
 
-class FakeChat:
+class StreamedChat:
+    """A chat model whose whole reply is what its stream ends with."""
+
+    async def complete(self, request: ChatRequest, call: Call) -> Reply:
+        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
+
+    def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
+        raise AssertionError("a fake says what it streams")
+
+
+class FakeChat(StreamedChat):
     """Replies with *pieces*, one each *delay_s*, then fails with *error* if there is one."""
 
     def __init__(self, *pieces: str, delay_s: float = 0.0, error: Exception | None = None) -> None:
@@ -91,9 +101,6 @@ class FakeChat:
         self.error = error
         self.requests: list[ChatRequest] = []
         self.calls: list[Call] = []
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         self.requests.append(request)

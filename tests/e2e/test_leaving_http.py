@@ -14,6 +14,7 @@ import pytest
 from rag.calls import Call, ChatRequest, Reply
 from tests.e2e.conftest import Caller, OpenFake
 from tests.e2e.test_operation_http import QUESTION, with_a_document
+from tests.fakes import StreamedChat
 
 SOON_S = 0.5
 ROUTES: dict[str, dict[str, Any]] = {
@@ -24,16 +25,13 @@ every_route = pytest.mark.parametrize("route", ROUTES)
 plain_and_streamed = pytest.mark.parametrize("stream", [False, True])
 
 
-class Silent:
+class Silent(StreamedChat):
     """Says *pieces*, then nothing, until it is left; keeps when that was."""
 
     def __init__(self, *pieces: str) -> None:
         self.pieces = pieces
         self.begun = asyncio.Event()
         self.left_at = 0.0
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         try:

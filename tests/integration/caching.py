@@ -19,7 +19,7 @@ from rag.settings import Settings, Target
 from rag.store.engine import Database
 from rag.values import Deadline, Principal, Question, TenantId
 from rag.wiring import answering_of, open_cache
-from tests.fakes import FakeReranker, embedders
+from tests.fakes import FakeReranker, StreamedChat, embedders
 from tests.integration.corpus import prepared, question
 
 ASKED = "How long does a refund take?"
@@ -31,7 +31,7 @@ TARGETS = tuple(
 )
 
 
-class ScriptedChat:
+class ScriptedChat(StreamedChat):
     """Answers with *pieces* as *target*; *meanwhile* something happens, or *error* ends it."""
 
     def __init__(
@@ -48,9 +48,6 @@ class ScriptedChat:
         self.meanwhile = meanwhile
         self.reply = reply
         self.requests: list[ChatRequest] = []
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         self.requests.append(request)

@@ -16,6 +16,7 @@ from rag.settings import Price, Target
 from rag.store.budgets import Budget, Period, Unit, list_budgets, put_budget
 from rag.store.engine import Database
 from rag.values import Deadline, TenantId
+from tests.fakes import StreamedChat
 
 TARGET = Target(name="main", dialect="openai", url="http://127.0.0.1:9/v1", model="some-model")
 PRICES = Prices({"some-model": [Price(input=Decimal(2), output=Decimal(8), cache_read=Decimal("0.5"))]})
@@ -27,7 +28,7 @@ def attempt(number: int = 1, **changed: Any) -> Attempt:
     return Attempt(number=number, **{"first_content_ms": 1.0, **defaults, **changed})
 
 
-class SpendingChat:
+class SpendingChat(StreamedChat):
     """Says ten words, the second once *gate* is open, and made *attempts*; if cut short, one of the words so far."""
 
     def __init__(self, *attempts: Attempt, gate: asyncio.Event | None = None, error: Exception | None = None) -> None:
@@ -35,9 +36,6 @@ class SpendingChat:
         self.gate = gate
         self.error = error
         self.asked = 0
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         self.asked += 1

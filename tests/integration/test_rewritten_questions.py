@@ -9,7 +9,7 @@ import pytest
 
 from rag.answering.answerer import Answerer
 from rag.answering.prompting import Talk
-from rag.calls import Answer, Call, ChatRequest, Message, Reply
+from rag.calls import Answer, Call, ChatRequest, Message
 from rag.errors import BudgetTooSmall, UpstreamTimeout
 from rag.store.engine import Database
 from rag.telemetry import Metrics
@@ -35,9 +35,6 @@ class TaskChat(ScriptedChat):
 
     def stream(self, request: ChatRequest, call: Call) -> Any:
         return self.rewriter.stream(request, call) if request.task == "rewrite" else super().stream(request, call)
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
 
 REWRITING = settings().model_copy(update={"chat_chains": {"answer": ("one",), "rewrite": ("two",)}})

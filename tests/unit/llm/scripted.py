@@ -23,6 +23,7 @@ from rag.llm.policy import Policy
 from rag.settings import Target
 from rag.telemetry import Metrics
 from rag.values import Deadline, TenantId
+from tests.fakes import StreamedChat
 
 USAGE = Usage(input_uncached=40, output=2)
 OK: tuple[Any, ...] = (Alive(), Text("Five "), Text("days. [1]"), End("stop", USAGE))
@@ -64,7 +65,7 @@ class Scripted:
             self.closed += 1
 
 
-class Sentences:
+class Sentences(StreamedChat):
     """The model at the end of a chain."""
 
     def __init__(self) -> None:
@@ -77,9 +78,6 @@ class Sentences:
         )
         yield "From the sources. [1]"
         yield Reply("From the sources. [1]", "extractive", "sentences")
-
-    async def complete(self, request: ChatRequest, call: Call) -> Reply:
-        return [item async for item in self.stream(request, call) if isinstance(item, Reply)][-1]
 
 
 class Stage:
