@@ -39,7 +39,17 @@ The classes know nothing of HTTP; api/problems.py maps each to a status.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import NamedTuple
+
+
+class Tried(NamedTuple):
+    """What became of a target that did not answer: the class of its failure, or why it was `skipped`: not asked."""
+
+    target: str
+    reason: str
+    ms: float = 0.0
+    skipped: bool = False
 
 
 class RagError(Exception):
@@ -47,10 +57,22 @@ class RagError(Exception):
 
     code = "internal"
 
-    def __init__(self, detail: str | None = None, *, retry_after_s: float | None = None) -> None:
-        """Say what happened and what to do; without *detail*, the class's own sentence."""
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        retry_after_s: float | None = None,
+        resets_at: datetime | None = None,
+        tried: tuple[Tried, ...] = (),
+    ) -> None:
+        """Say what happened and what to do; without *detail*, the class's own sentence.
+
+        *resets_at* is when what is used up is renewed, *tried* what became of the chat models.
+        """
         self.detail = detail or (type(self).__doc__ or "")
         self.retry_after_s = retry_after_s
+        self.resets_at = resets_at
+        self.tried = tried
         super().__init__(self.detail)
 
 
@@ -138,25 +160,10 @@ class ModelMissing(RagError):
     code = "model_missing"
 
 
-class Tried(NamedTuple):
-    """One attempt that failed: the target, the class of its failure, and what it took."""
-
-    target: str
-    reason: str
-    ms: float
-
-
 class UpstreamError(RagError):
     """A model service failed."""
 
     code = "upstream_error"
-
-    def __init__(
-        self, detail: str | None = None, *, retry_after_s: float | None = None, tried: tuple[Tried, ...] = ()
-    ) -> None:
-        """Say what happened, and what was tried."""
-        super().__init__(detail, retry_after_s=retry_after_s)
-        self.tried = tried
 
 
 class UpstreamUnavailable(UpstreamError):

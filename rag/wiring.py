@@ -10,7 +10,7 @@ from rag.answering.admission import AdmittedChat
 from rag.answering.answerer import Answerer, Answering
 from rag.answering.cache import AnswerCache, caching_of
 from rag.answering.gate import Gate, Limits
-from rag.answering.metering import MeteredChat, paid_chains
+from rag.answering.metering import MeteredChat, free_endings, paid_chains
 from rag.answering.prices import Prices
 from rag.answering.prompting import PROMPT_VERSION
 from rag.inference.opening import open_embedders, open_reranker
@@ -84,7 +84,13 @@ async def guarded(
 ) -> AsyncIterator[ChatModel]:
     """*chat* as requests reach it: let in, then paid for, then told nothing that it should not be."""
     told = _redacting(chat, settings)
-    metered = MeteredChat(told, database, prices=Prices(settings.prices), chains=paid_chains(settings))
+    metered = MeteredChat(
+        told,
+        database,
+        prices=Prices(settings.prices),
+        chains=paid_chains(settings),
+        free=free_endings(settings),
+    )
     try:
         yield AdmittedChat(metered, _gate(settings, metrics))
     finally:

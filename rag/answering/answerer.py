@@ -187,6 +187,8 @@ class Answerer:
             retrieval=retrieval,
             timings_ms=clock.total(),
             finish=reply.finish,
+            degraded=reply.degraded,
+            data_classes=request.tags,
         )
         return answer if cited.text.strip() else replace(answer, status="no_evidence", text="", citations=())
 

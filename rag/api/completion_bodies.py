@@ -9,7 +9,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
 from rag.answering.prompting import Talk
-from rag.api.schemas import ANSWER_TOKENS, MAX_TOKENS, MAX_TOP_K, SearchBody, Strict, citations, sources, unsupported
+from rag.api.schemas import (
+    ANSWER_TOKENS,
+    MAX_TOKENS,
+    MAX_TOP_K,
+    SearchBody,
+    Strict,
+    citations,
+    degraded,
+    sources,
+    unsupported,
+)
 from rag.calls import Answer, Message
 from rag.errors import TooLarge
 from rag.settings import Settings
@@ -193,6 +203,8 @@ def grounds(answer: Answer) -> dict[str, object]:
         "citations": [citation.model_dump() for citation in citations(answer)],
         "unsupported": [doubt.model_dump() for doubt in unsupported(answer)],
         "status": answer.status,
+        "degraded": why.model_dump(mode="json") if (why := degraded(answer)) else None,
+        "data_classes": sorted(answer.data_classes),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -12,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from rag import errors
+from rag.api.schemas import tried
 from rag.telemetry import log, request_id
 
 STATUS: Mapping[type[errors.RagError], int] = {
@@ -64,6 +66,7 @@ _OPENAI_TYPES = {
     "balance_empty": "insufficient_quota",
     "budget_too_small": "insufficient_quota",
 }
+_ABOUT = frozenset({"request_id", "tried", "retry_after_s", "resets_at"})
 _NAMED = re.compile(r"(?:body\.)?([a-z_]+)(?:\.[\w.\-]+)?: ")
 
 
@@ -82,10 +85,12 @@ def problem_of(error: errors.RagError) -> dict[str, object]:
     status = status_of(error)
     hidden = status == 500  # noqa: PLR2004 - the one status for "our fault"
     body = problem_body(status, code=error.code, detail="the service failed; see its log" if hidden else error.detail)
-    if isinstance(error, errors.UpstreamError) and error.tried:
-        body["tried"] = [{"target": t.target, "reason": t.reason, "ms": round(t.ms)} for t in error.tried]
+    if error.tried and not hidden:
+        body["tried"] = [line.model_dump() for line in tried(error.tried)]
     if error.retry_after_s is not None:
         body["retry_after_s"] = math.ceil(error.retry_after_s)
+    if error.resets_at is not None:
+        body["resets_at"] = f"{error.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return body
 
 
@@ -93,7 +98,7 @@ def openai_error(problem: Mapping[str, object]) -> dict[str, object]:
     """A problem in the shape that OpenAI's clients read. Our sentences begin with the field that is wrong, if any."""
     status, detail = problem["status"], str(problem["detail"])
     named = _NAMED.match(detail) if status in _OF_THE_CALLER else None
-    about = {name: value for name, value in problem.items() if name in {"request_id", "tried", "retry_after_s"}}
+    about = {name: value for name, value in problem.items() if name in _ABOUT}
     kind = _OPENAI_TYPES.get(str(problem["code"])) or ("server_error" if status not in _OF_THE_CALLER else None)
     error = {"message": detail, "type": kind or "invalid_request_error", "code": problem["code"]}
     return {"error": {**error, "param": named[1] if named else None, **about}}
