@@ -67,15 +67,25 @@ class TextPart(BaseModel):
 
 
 class TurnBody(BaseModel):
-    """A message of a conversation. Fields of earlier answers may come back with it; they say nothing new."""
+    """A message of a conversation. Fields of earlier answers may come back with it; most say nothing new.
+
+    `data_classes` are those of what an answer was made from. One without them may hold a text of any class.
+    """
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
+    data_classes: list[str] | None = None
 
     @property
     def text(self) -> str:
         """What it says."""
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
+
+    def tags(self, known: frozenset[str]) -> frozenset[str]:
+        """Which of the *known* data classes its text may be of; what the user says has none."""
+        if self.role != "assistant" or not self.text.strip():
+            return frozenset()
+        return known if self.data_classes is None else known.intersection(self.data_classes)
 
 
 class StreamOptions(Strict):
@@ -152,14 +162,15 @@ class CompletionBody(Strict):
         )
         return body.question(who, settings, field="messages")
 
-    def talk(self) -> Talk:
-        """What stands around the question."""
+    def talk(self, data_classes: frozenset[str]) -> Talk:
+        """What stands around the question, where there are documents of *data_classes*."""
         rules = [turn.text for turn in self.messages if turn.role in {"system", "developer"}]
         return Talk(
             history=tuple(
                 Message(turn.role, turn.text) for turn in self.messages[:-1] if turn.role in ("user", "assistant")
             ),
             instructions="\n\n".join(rules),
+            tags=frozenset().union(*(turn.tags(data_classes) for turn in self.messages)),
             temperature=self.temperature or 0.0,
             feature="completions",
         )

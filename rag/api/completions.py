@@ -41,7 +41,9 @@ async def get_model(name: str, _: Reader) -> dict[str, object]:
 async def post_completion(body: CompletionBody, request: Request, who: Reader, services: ServicesDep) -> Response:
     """The cited answer to the last message, whole or streamed."""
     _known(body.model)
-    asked = Asked(services, who, body.question(who, services.settings), body.limit, body.talk())
+    asked = Asked(
+        services, who, body.question(who, services.settings), body.limit, body.talk(services.settings.data_classes)
+    )
     shape = Completion(f"chatcmpl-{request_id.get()}", int(datetime.now(UTC).timestamp()))
     if body.stream:
         return await asked.stream(request, BEGUN, shown=partial(_events, body, shape), failed=_error)

@@ -153,7 +153,7 @@ class Trial:
         )
 
     def _counted(self, outcome: Outcome, failure: Failure | None) -> Usage:
-        """What the provider counted; where it did not say, our estimate: of what came, and no more than was asked for."""
+        """What the provider counted; where it did not say, our estimate of what came, within what was asked for."""
         known = (failure.usage if failure else None) or self._usage
         if known is None:
             if failure and not self._heard and _refused(failure):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -102,3 +103,52 @@ async def test_where_no_target_may_read_it_its_own_sentences_answer_if_they_end_
         assert (answer["status"], answer["provider"]) == ("degraded", "extractive")
         assert "71000 EUR" in answer["answer"]
         assert service.read_by("Anna Berg is") == []
+
+
+async def test_an_answer_tells_the_classes_of_what_it_was_made_from(classed: OpenClassed) -> None:
+    async with classed({"personal"}) as service:
+        personal = await service.caller.query(PERSONAL, top_k=1)
+        plain = await service.caller.query(QUESTION, top_k=1)
+
+    assert (personal["data_classes"], plain["data_classes"]) == (["personal"], [])
+
+
+@pytest.mark.parametrize(
+    ("first", "kept", "provider"),
+    [
+        pytest.param(PERSONAL, True, "p2", id="of a class"),
+        pytest.param(QUESTION, True, "p1", id="of none"),
+        pytest.param(QUESTION, False, "p3", id="unknown, so it may be of any"),
+    ],
+)
+async def test_a_conversation_goes_only_where_its_earlier_answers_may(
+    classed: OpenClassed, first: str, kept: bool, provider: str
+) -> None:
+    async with classed(set(), {"personal"}, {"personal", "health"}) as service:
+        asked = [{"role": "user", "content": first}]
+        answer = await complete(service.caller, asked)
+        earlier = answer if kept else {name: answer[name] for name in ("role", "content")}
+
+        later = await complete(service.caller, [*asked, earlier, {"role": "user", "content": QUESTION}])
+        last_asked = [
+            name for name, hits in service.fake.hits.items() if hits and b"It is in the source." in hits[-1].body
+        ]
+
+    assert last_asked == [provider]
+    assert later["data_classes"] == {"p1": [], "p2": ["personal"], "p3": ["health", "personal"]}[provider]
+
+
+async def test_what_a_class_is_said_to_be_that_is_none_any_more_keeps_nobody_out(classed: OpenClassed) -> None:
+    async with classed(set()) as service:
+        earlier = {"role": "assistant", "content": "It is so.", "data_classes": ["secret"]}
+        turns = [{"role": "user", "content": "?"}, earlier, {"role": "user", "content": QUESTION}]
+
+        assert (await complete(service.caller, turns))["status"] == "answered"
+
+
+async def complete(caller: Caller, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The message that a completion has for the conversation."""
+    body = {"model": "rag", "messages": messages, "top_k": 1}
+    response = await caller.send("POST", "/v1/chat/completions", json=body)
+    assert response.status_code == 200, response.text
+    return dict(response.json()["choices"][0]["message"])
