@@ -53,7 +53,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 def _neutral(value: object, info: ValidationInfo) -> object:
     if value is None or value in _NEUTRAL[info.field_name or ""]:
         return value
-    raise ValueError(f"{info.field_name} is not supported: answers are cited text from the documents; leave it out")
+    raise ValueError("is not supported: answers are cited text from the documents; leave it out")
 
 
 Neutral = Annotated[object, AfterValidator(_neutral)]
@@ -136,7 +136,7 @@ class CompletionBody(Strict):
     @classmethod
     def _ends_with_a_question(cls, messages: list[TurnBody]) -> list[TurnBody]:
         if messages[-1].role != "user":
-            raise ValueError("the last message must be the user's: it is the question")
+            raise ValueError("must end with a message of the user: it is the question")
         return messages
 
     @property
