@@ -8,7 +8,7 @@ RagError
 |  |- NotFound            no such thing in this tenant
 |  |- Conflict            it contradicts what is stored
 |  |  |- PriceUnknown     the tenant has a budget of money, and nobody knows what the model costs
-|  |  `- NotAllowed       the sources are of a class that no chat model may read
+|  |  `- NotAllowed       what is to be read is of a class that no chat model may read
 |  |- TooLarge            over a size limit
 |  `- UnsupportedFormat   a content type or file kind we do not read
 |- StoreError             the database refused or is not as it must be
@@ -119,7 +119,7 @@ class PriceUnknown(Conflict):
 
 
 class NotAllowed(Conflict):
-    """The sources are of a class that no chat model may read; `allows` in RAG_CHAT_TARGETS says which may."""
+    """The sources or earlier answers are of a class that no chat model may read; see `allows` in RAG_CHAT_TARGETS."""
 
     code = "not_allowed"
 
@@ -161,13 +161,13 @@ class ModelMissing(RagError):
 
 
 class UpstreamError(RagError):
-    """A model service failed."""
+    """A model service failed; try again, and if that goes on, look at what `tried` says of it."""
 
     code = "upstream_error"
 
 
 class UpstreamUnavailable(UpstreamError):
-    """No chat model can be reached now; try again shortly."""
+    """No chat model answers now; try again shortly."""
 
     code = "upstream_unavailable"
 
@@ -179,19 +179,19 @@ class NoNetwork(UpstreamUnavailable):
 
 
 class ProviderQuota(UpstreamUnavailable):
-    """The account at the provider of the chat model has no credit or quota left."""
+    """The account at the provider of the chat model has no credit or quota left; top it up, or name another target."""
 
     code = "provider_quota"
 
 
 class UpstreamTimeout(UpstreamError):
-    """The chat model did not answer in time."""
+    """The chat model did not answer in time; try again, or give its target longer limits."""
 
     code = "upstream_timeout"
 
 
 class UpstreamRateLimited(UpstreamError):
-    """The chat model takes no more requests now."""
+    """The chat model takes no more requests now; try again when Retry-After is over."""
 
     code = "upstream_rate_limited"
 
@@ -203,31 +203,31 @@ class ProviderConfig(UpstreamError):
 
 
 class UpstreamRejected(UpstreamError):
-    """The provider of the chat model cannot read our request."""
+    """The provider of the chat model cannot read our request; check the target's dialect, model and quirks."""
 
     code = "upstream_rejected"
 
 
 class ContextLength(UpstreamError):
-    """The question and its sources are longer than any configured model reads."""
+    """This is longer than any chat model that may read it; lower max_tokens, or shorten the conversation."""
 
     code = "context_length"
 
 
 class ContentFiltered(UpstreamError):
-    """The provider of the chat model refuses to answer this."""
+    """The provider of the chat model refuses to answer this, and no other is asked; put it in other words."""
 
     code = "content_filtered"
 
 
 class EmptyCompletion(UpstreamError):
-    """The chat model answered nothing."""
+    """The chat model answered nothing; ask again."""
 
     code = "empty_completion"
 
 
 class UpstreamIncomplete(UpstreamError):
-    """The answer broke off: what was sent of it is not the whole."""
+    """The answer broke off: what was sent of it is not the whole; ask again."""
 
     code = "upstream_incomplete"
 

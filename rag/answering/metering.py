@@ -139,7 +139,9 @@ class MeteredChat:
             raise
         if any(verdict.wanted is None for verdict in verdicts):
             models = ", ".join(target.model for target in chain if self._rates(target, size) is None)
-            raise PriceUnknown(f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs")
+            raise PriceUnknown(
+                f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs; add it"
+            )
         if unfit := [verdict for verdict in verdicts if not verdict.fits]:
             raise refusal(unfit, datetime.now(UTC))
         return bool(verdicts)

@@ -47,5 +47,5 @@ def _is_held(verdict: Verdict) -> bool:
 
 def _renewal(budget: Budget) -> str:
     if budget.resets_at is None:
-        return "it is prepaid and not renewed"
+        return "it is prepaid and not renewed by itself: raise it with `rag budget set`"
     return f"the next {budget.period} begins at {budget.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

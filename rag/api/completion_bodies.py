@@ -160,7 +160,7 @@ class CompletionBody(Strict):
         body = SearchBody(
             query=self.messages[-1].text, top_k=self.top_k, filters=self.filters, as_of=self.as_of, rerank=self.rerank
         )
-        return body.question(who, settings, field="messages")
+        return body.question(who, settings, field=f"messages[{len(self.messages) - 1}].content")
 
     def talk(self, data_classes: frozenset[str]) -> Talk:
         """What stands around the question, where there are documents of *data_classes*."""

@@ -218,8 +218,9 @@ def _content(body: bytes) -> bytes:
 
 def _readable(kind: str) -> str:
     if kind not in CONTENT_TYPES:
+        said = f"content type {kind[:60]} is not read" if kind else "there is no content type"
         raise UnsupportedFormat(
-            f"content type {kind[:60] or 'none'} is not read; send text/markdown, text/plain, text/html, "
-            "application/pdf or another format that the README names, or JSON"
+            f"{said}; send text/markdown, text/plain, text/html, application/pdf or another format that the README "
+            "names, or JSON"
         )
     return kind

@@ -198,7 +198,7 @@ def searchable(text: str, max_chars: int, *, field: str) -> str:
     if not text.strip():
         raise InvalidInput(f"{field}: it is empty; ask something")
     if not storable(text):
-        raise InvalidInput(f"{field}: it has a NUL or a lone surrogate, which no text has")
+        raise InvalidInput(f"{field}: it has a NUL or a lone surrogate, which no text has; leave it out")
     return text
 
 

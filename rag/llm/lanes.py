@@ -109,6 +109,8 @@ def _nobody(request: ChatRequest, left_out: Sequence[Tried]) -> RagError:
     if "context_length" in reasons:
         return ContextLength(tried=tried)
     if request.tags and "capability" not in reasons:
-        return NotAllowed(tried=tried)
+        classes = " and ".join(sorted(request.tags))
+        read = "no chat model of the chain may read that; see allows in RAG_CHAT_TARGETS"
+        return NotAllowed(f"the sources or earlier answers are of the class {classes}, and {read}", tried=tried)
     wanted = ", ".join(sorted(request.needs))
     return SetupError(f"RAG_CHAT_TARGETS: none in the chain for {request.task} can do {wanted} (can)", tried=tried)
