@@ -15,6 +15,7 @@ from rag.llm.failover import FailoverChat
 from rag.llm.lanes import Chain, Lanes
 from rag.values import tenant_id
 from tests.e2e.conftest import Caller, OpenFake
+from tests.e2e.test_completions_http import client_of
 from tests.e2e.test_operation_http import QUESTION, with_a_document
 from tests.e2e.test_query_http import events
 from tests.fakes import FakeReranker, embedders, parse_directly
@@ -133,6 +134,17 @@ async def test_a_conversation_goes_only_where_its_earlier_answers_may(
 
     assert service.read_by("It is in the source.") == [provider]
     assert later["data_classes"] == {"p1": [], "p2": ["personal"], "p3": ["health", "personal"]}[provider]
+
+
+async def test_a_message_of_openais_client_brings_its_classes_back(classed: OpenClassed) -> None:
+    async with classed(set(), {"personal"}) as service, client_of(service.caller) as client:
+        talk: list[Any] = [{"role": "user", "content": PERSONAL}]
+        first = await client.chat.completions.create(model="rag", messages=talk, extra_body={"top_k": 1})
+        talk += [first.choices[0].message, {"role": "user", "content": QUESTION}]
+
+        await client.chat.completions.create(model="rag", messages=talk, extra_body={"top_k": 1})
+
+    assert service.read_by("It is in the source.") == ["p2"]
 
 
 async def test_what_a_class_is_said_to_be_that_is_none_any_more_keeps_nobody_out(classed: OpenClassed) -> None:
