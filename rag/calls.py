@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
 
+from rag.errors import RagError, Tried
 from rag.values import Citation, Deadline, Passage, Retrieval, TenantId
 
 Task = Literal["answer", "rewrite", "hyde", "judge"]  # the last two may have chains; nothing asks them yet
@@ -93,13 +95,31 @@ class Attempt:
 
 @dataclass(slots=True)
 class Call:
-    """One logical call: whose it is, how long it may take, and the attempts made so far, however it ends."""
+    """One logical call: whose it is, how long it may take, and the attempts made so far, however it ends.
+
+    `unpaid` is the budget's refusal: only what costs nothing may answer then.
+    """
 
     tenant_id: TenantId
     deadline: Deadline
     feature: str = "query"
     id: UUID = field(default_factory=uuid4)
     attempts: list[Attempt] = field(default_factory=list)
+    unpaid: RagError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Why a lesser model answered: `reason`, in the terms of `tried`, is what kept the one away that is asked first.
+
+    `retry_after_s` is when that may be over, where it is known; `resets_at` when a budget that is used up is renewed.
+    """
+
+    reason: str
+    detail: str
+    tried: tuple[Tried, ...] = ()
+    retry_after_s: float | None = None
+    resets_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +127,7 @@ class Reply:
     """A model's whole answer; its text marks sources as [n]. Empty text means the sources do not answer.
 
     A model that knows the places it took its claims from gives them as (n, start, end) in the passages' texts.
-    `degraded` says that a lesser model answered than the one asked first.
+    `degraded` says why, when a lesser model answered than the one asked first.
     """
 
     text: str
@@ -115,7 +135,7 @@ class Reply:
     model: str
     usage: Usage = Usage()
     finish: Finish = "stop"
-    degraded: bool = False
+    degraded: Degraded | None = None
     spans: tuple[tuple[int, int, int], ...] | None = None
 
 
@@ -132,7 +152,8 @@ class Unsupported:
 class Answer:
     """A question's outcome: the cited text, or the honest absence of one.
 
-    `sources` are the passages that the model read, `unsupported` the sentences that they do not bear out.
+    `sources` are the passages that the model read, `unsupported` the sentences that they do not bear out,
+    `data_classes` those of all that it read.
     """
 
     status: AnswerStatus
@@ -148,6 +169,8 @@ class Answer:
     unsupported: tuple[Unsupported, ...] = ()
     sources: tuple[Passage, ...] = ()
     prompt_version: str = ""
+    degraded: Degraded | None = None
+    data_classes: frozenset[str] = frozenset()
 
 
 def tokens_of(text: str) -> int:

@@ -8,7 +8,7 @@ RagError
 |  |- NotFound            no such thing in this tenant
 |  |- Conflict            it contradicts what is stored
 |  |  |- PriceUnknown     the tenant has a budget of money, and nobody knows what the model costs
-|  |  `- NotAllowed       the sources are of a class that no chat model may read
+|  |  `- NotAllowed       what is to be read is of a class that no chat model may read
 |  |- TooLarge            over a size limit
 |  `- UnsupportedFormat   a content type or file kind we do not read
 |- StoreError             the database refused or is not as it must be
@@ -39,7 +39,17 @@ The classes know nothing of HTTP; api/problems.py maps each to a status.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import NamedTuple
+
+
+class Tried(NamedTuple):
+    """What became of a target that did not answer: the class of its failure, or why it was `skipped`: not asked."""
+
+    target: str
+    reason: str
+    ms: float = 0.0
+    skipped: bool = False
 
 
 class RagError(Exception):
@@ -47,10 +57,22 @@ class RagError(Exception):
 
     code = "internal"
 
-    def __init__(self, detail: str | None = None, *, retry_after_s: float | None = None) -> None:
-        """Say what happened and what to do; without *detail*, the class's own sentence."""
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        retry_after_s: float | None = None,
+        resets_at: datetime | None = None,
+        tried: tuple[Tried, ...] = (),
+    ) -> None:
+        """Say what happened and what to do; without *detail*, the class's own sentence.
+
+        *resets_at* is when what is used up is renewed, *tried* what became of the chat models.
+        """
         self.detail = detail or (type(self).__doc__ or "")
         self.retry_after_s = retry_after_s
+        self.resets_at = resets_at
+        self.tried = tried
         super().__init__(self.detail)
 
 
@@ -97,7 +119,7 @@ class PriceUnknown(Conflict):
 
 
 class NotAllowed(Conflict):
-    """The sources are of a class that no chat model may read; `allows` in RAG_CHAT_TARGETS says which may."""
+    """The sources or earlier answers are of a class that no chat model may read; see `allows` in RAG_CHAT_TARGETS."""
 
     code = "not_allowed"
 
@@ -138,29 +160,14 @@ class ModelMissing(RagError):
     code = "model_missing"
 
 
-class Tried(NamedTuple):
-    """One attempt that failed: the target, the class of its failure, and what it took."""
-
-    target: str
-    reason: str
-    ms: float
-
-
 class UpstreamError(RagError):
-    """A model service failed."""
+    """A model service failed; try again, and if that goes on, look at what `tried` says of it."""
 
     code = "upstream_error"
 
-    def __init__(
-        self, detail: str | None = None, *, retry_after_s: float | None = None, tried: tuple[Tried, ...] = ()
-    ) -> None:
-        """Say what happened, and what was tried."""
-        super().__init__(detail, retry_after_s=retry_after_s)
-        self.tried = tried
-
 
 class UpstreamUnavailable(UpstreamError):
-    """No chat model can be reached now; try again shortly."""
+    """No chat model answers now; try again shortly."""
 
     code = "upstream_unavailable"
 
@@ -172,19 +179,19 @@ class NoNetwork(UpstreamUnavailable):
 
 
 class ProviderQuota(UpstreamUnavailable):
-    """The account at the provider of the chat model has no credit or quota left."""
+    """The account at the provider of the chat model has no credit or quota left; top it up, or name another target."""
 
     code = "provider_quota"
 
 
 class UpstreamTimeout(UpstreamError):
-    """The chat model did not answer in time."""
+    """The chat model did not answer in time; try again, or give its target longer limits."""
 
     code = "upstream_timeout"
 
 
 class UpstreamRateLimited(UpstreamError):
-    """The chat model takes no more requests now."""
+    """The chat model takes no more requests now; try again when Retry-After is over."""
 
     code = "upstream_rate_limited"
 
@@ -196,31 +203,31 @@ class ProviderConfig(UpstreamError):
 
 
 class UpstreamRejected(UpstreamError):
-    """The provider of the chat model cannot read our request."""
+    """The provider of the chat model cannot read our request; check the target's dialect, model and quirks."""
 
     code = "upstream_rejected"
 
 
 class ContextLength(UpstreamError):
-    """The question and its sources are longer than any configured model reads."""
+    """This is longer than any chat model that may read it; lower max_tokens, or shorten the conversation."""
 
     code = "context_length"
 
 
 class ContentFiltered(UpstreamError):
-    """The provider of the chat model refuses to answer this."""
+    """The provider of the chat model refuses to answer this, and no other is asked; put it in other words."""
 
     code = "content_filtered"
 
 
 class EmptyCompletion(UpstreamError):
-    """The chat model answered nothing."""
+    """The chat model answered nothing; ask again."""
 
     code = "empty_completion"
 
 
 class UpstreamIncomplete(UpstreamError):
-    """The answer broke off: what was sent of it is not the whole."""
+    """The answer broke off: what was sent of it is not the whole; ask again."""
 
     code = "upstream_incomplete"
 

@@ -10,12 +10,13 @@ from rag.answering.admission import AdmittedChat
 from rag.answering.answerer import Answerer, Answering
 from rag.answering.cache import AnswerCache, caching_of
 from rag.answering.gate import Gate, Limits
-from rag.answering.metering import MeteredChat, paid_chains
+from rag.answering.metering import MeteredChat, free_endings, paid_chains
 from rag.answering.prices import Prices
 from rag.answering.prompting import PROMPT_VERSION
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.lanes import Lanes
 from rag.llm.opening import open_chat
+from rag.llm.placeholders import growth_by
 from rag.protocols import ChatModel, Embedder
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
@@ -82,11 +83,16 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
 async def guarded(
     chat: ChatModel, settings: Settings, database: Database, metrics: Metrics
 ) -> AsyncIterator[ChatModel]:
-    """*chat* as requests reach it: let in, then paid for, then told nothing that it should not be."""
-    told = _redacting(chat, settings)
-    metered = MeteredChat(told, database, prices=Prices(settings.prices), chains=paid_chains(settings))
+    """*chat* as requests reach it: let in, then told nothing that it should not be, then paid for as it is told."""
+    metered = MeteredChat(
+        chat,
+        database,
+        prices=Prices(settings.prices),
+        chains=paid_chains(settings),
+        free=free_endings(settings),
+    )
     try:
-        yield AdmittedChat(metered, _gate(settings, metrics))
+        yield AdmittedChat(_redacting(metered, settings), _gate(settings, metrics))
     finally:
         await metered.drain()
 
@@ -107,6 +113,7 @@ def answering_of(settings: Settings) -> Answering:
         window_tokens=_window_tokens(settings),
         rewrites="rewrite" in settings.chat_chains,
         data_classes=settings.data_classes,
+        growth=growth_by(settings.redact, settings.redact_region),
     )
 
 

@@ -15,6 +15,7 @@ from rag.answering.rewriting import Rewriter
 from rag.answering.showing import Showing
 from rag.calls import Answer, Call, ChatRequest, Reply, Usage
 from rag.llm.extractive import find_evidence
+from rag.llm.placeholders import NO_GROWTH, Growth
 from rag.protocols import ChatModel, Reranker
 from rag.retrieval.expand import expand
 from rag.retrieval.phrases import phrases
@@ -30,7 +31,8 @@ class Answering:
 
     `window_tokens` is what the whole request may have, of the model that reads least; None where there is no model.
     `rewrites` says that a model writes follow-ups anew; without one they are searched with the turns they lean on.
-    `data_classes` are the tags of documents that not every model may read.
+    `data_classes` are the tags of documents that not every model may read, `growth` the tokens that a prompt may be
+    longer by once it is redacted.
     """
 
     min_support: float
@@ -38,6 +40,7 @@ class Answering:
     window_tokens: int | None = None
     rewrites: bool = False
     data_classes: frozenset[str] = frozenset()
+    growth: Growth = NO_GROWTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +161,27 @@ class Answerer:
         return await self._rewriter.standalone(tenant_id, question, talk, deadline=deadline)
 
     def _request(self, question: Question, sources: Sources, *, max_tokens: int, talk: Talk) -> ChatRequest:
-        """The request, tagged with the data classes of the documents whose passages are in it."""
-        request = grounded(
-            question.text,
-            sources.passages,
-            max_tokens=max_tokens,
-            talk=talk,
-            window_tokens=self._answering.window_tokens,
-            standalone=sources.standalone,
-        )
+        """The request, tagged with the data classes of the documents that are in it, and of earlier answers."""
+        request = self._packed(question, sources, max_tokens=max_tokens, talk=talk)
         read = {tag for passage in request.passages for tag in passage.chunk.tags}
-        return replace(request, tags=self._answering.data_classes & read)
+        return replace(request, tags=(self._answering.data_classes & read) | talk.tags)
+
+    def _packed(self, question: Question, sources: Sources, *, max_tokens: int, talk: Talk) -> ChatRequest:
+        """The request that fits the window, also with placeholders for what is redacted later."""
+        window, spare = self._answering.window_tokens, 0
+        while True:
+            request = grounded(
+                question.text,
+                sources.passages,
+                max_tokens=max_tokens,
+                talk=talk,
+                window_tokens=None if window is None else window - spare,
+                standalone=sources.standalone,
+            )
+            growth = self._answering.growth(request.messages)
+            if window is None or growth <= spare:
+                return request
+            spare = growth  # grows each time, until one source and no history is left
 
     async def _answer(
         self, reply: Reply, request: ChatRequest, retrieval: Retrieval, *, clock: Stopwatch, deadline: Deadline
@@ -187,6 +200,8 @@ class Answerer:
             retrieval=retrieval,
             timings_ms=clock.total(),
             finish=reply.finish,
+            degraded=reply.degraded,
+            data_classes=request.tags,
         )
         return answer if cited.text.strip() else replace(answer, status="no_evidence", text="", citations=())
 

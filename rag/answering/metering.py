@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 from rag.answering.prices import Prices, Rates, seller
-from rag.answering.refusal import refusal
+from rag.answering.refusal import REFUSALS, refusal
 from rag.answering.settlement import Settler
 from rag.calls import Attempt, Call, ChatRequest, Reply, Task, prompt_tokens
 from rag.errors import PriceUnknown
 from rag.protocols import ChatModel
-from rag.settings import Settings, Target
+from rag.settings import EXTRACTIVE, Settings, Target
 from rag.store.budgets import Verdict, reap, reserve
 from rag.store.engine import Database
 from rag.store.ledger import Entry, Settlement
@@ -45,6 +45,11 @@ def paid_chains(settings: Settings) -> dict[Task, tuple[Target, ...]]:
     }
 
 
+def free_endings(settings: Settings) -> frozenset[Task]:
+    """The tasks that can still be done when nothing may be spent."""
+    return frozenset(task for task, names in settings.chat_chains.items() if EXTRACTIVE in names)
+
+
 class MeteredChat:
     """A ChatModel that asks *chat* only for what the tenant may still use, and writes down what it used.
 
@@ -59,13 +64,18 @@ class MeteredChat:
         *,
         prices: Prices,
         chains: Mapping[Task, Sequence[Target]],
+        free: Collection[Task] = (),
         grace_s: float = GRACE_S,
     ) -> None:
-        """Meter *chat*, whose tasks ask the targets of *chains*; those of `extractive` alone reserve nothing."""
+        """Meter *chat*, whose tasks ask the targets of *chains*; those of `extractive` alone reserve nothing.
+
+        A call of the *free* tasks that does not fit a budget goes on as unpaid: *chat* answers it without a target.
+        """
         self._chat = chat
         self._database = database
         self._prices = prices
         self._chains = chains
+        self._free = free
         self._sellers = {target.name: seller(target.url) for chain in chains.values() for target in chain}
         self._grace_s = grace_s
         self._settler = Settler(database, grace_s)
@@ -94,7 +104,7 @@ class MeteredChat:
     @asynccontextmanager
     async def _metered(self, request: ChatRequest, call: Call) -> AsyncIterator[None]:
         size = size_of(request)
-        reserved = await self._reserve(request.task, call, size)
+        reserved = await self._let_in(request.task, call, size)
         try:
             yield
         finally:
@@ -102,6 +112,16 @@ class MeteredChat:
                 done = self._settle(request.task, call)  # goes on, though who waits for it is cancelled
                 with suppress(TimeoutError):
                     await asyncio.wait_for(done.wait(), WAIT_S)
+
+    async def _let_in(self, task: Task, call: Call, size: Size) -> bool:
+        """Whether the call has reserved something; one that may not spend goes on unpaid, if its task can end so."""
+        try:
+            return await self._reserve(task, call, size)
+        except REFUSALS as exc:
+            if task not in self._free:
+                raise
+            call.unpaid = exc
+            return False
 
     async def _reserve(self, task: Task, call: Call, size: Size) -> bool:
         chain = self._chains.get(task, ())
@@ -119,7 +139,9 @@ class MeteredChat:
             raise
         if any(verdict.wanted is None for verdict in verdicts):
             models = ", ".join(target.model for target in chain if self._rates(target, size) is None)
-            raise PriceUnknown(f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs")
+            raise PriceUnknown(
+                f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs; add it"
+            )
         if unfit := [verdict for verdict in verdicts if not verdict.fits]:
             raise refusal(unfit, datetime.now(UTC))
         return bool(verdicts)

@@ -45,11 +45,13 @@ _CONTROL = re.compile(
 class Talk:
     """What surrounds a question: earlier turns, what the application adds to the rules, and who asks for it.
 
-    `temperature` is the caller's; `feature` names the route in the ledger.
+    `tags` are the data classes of what earlier answers quoted, `temperature` is the caller's, `feature` names the route
+    in the ledger.
     """
 
     history: tuple[Message, ...] = ()
     instructions: str = ""
+    tags: frozenset[str] = frozenset()
     temperature: float = 0.0
     feature: str = "query"
 

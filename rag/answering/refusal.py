@@ -11,6 +11,7 @@ from rag.errors import BalanceEmpty, BudgetExceeded, BudgetTooSmall
 from rag.store.budgets import Budget, Verdict
 
 HELD_S = 5.0  # calls at work end within seconds, and most have reserved far more than they use
+REFUSALS = (BudgetExceeded, BalanceEmpty, BudgetTooSmall)
 NAMES = {"tokens": "tokens", "money": "US dollars"}
 
 
@@ -27,11 +28,11 @@ def refusal(unfit: Sequence[Verdict], now: datetime) -> BudgetExceeded | BudgetT
     left = f"{needs}, and {plain(max(budget.left, Decimal(0)))} of {plain(budget.amount)} are left"
     if _is_held(worst):
         held = f"{left} while calls at work hold {plain(budget.reserved)}; {_renewal(budget)}"
-        return BudgetExceeded(held, retry_after_s=HELD_S)
+        return BudgetExceeded(held, retry_after_s=HELD_S, resets_at=budget.resets_at)
     if budget.resets_at is None:
         return BalanceEmpty(f"{left}; {_renewal(budget)}")
     ahead_s = max((budget.resets_at - now).total_seconds(), 1.0)
-    return BudgetExceeded(f"{left}; {_renewal(budget)}", retry_after_s=ahead_s)
+    return BudgetExceeded(f"{left}; {_renewal(budget)}", retry_after_s=ahead_s, resets_at=budget.resets_at)
 
 
 def _is_small(verdict: Verdict) -> bool:
@@ -46,5 +47,5 @@ def _is_held(verdict: Verdict) -> bool:
 
 def _renewal(budget: Budget) -> str:
     if budget.resets_at is None:
-        return "it is prepaid and not renewed"
+        return "it is prepaid and not renewed by itself: raise it with `rag budget set`"
     return f"the next {budget.period} begins at {budget.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
 from hashlib import sha256
 
 from rag.analysis import identifiers
@@ -46,7 +45,7 @@ class Rewriter:
         begun = any(turn.role == "user" for turn in talk.history)
         if not begun or len(question) > MOST_CHARS or names_its_own(question):
             return question
-        request = rewriting(question, talk.history)
+        request = rewriting(question, talk)
         key = _key(tenant_id, request)
         if key in self._known:
             self._known.move_to_end(key)
@@ -73,9 +72,9 @@ class Rewriter:
             return None
 
 
-def rewriting(question: str, history: Sequence[Message]) -> ChatRequest:
-    """The request for *question* in words that need no *history*."""
-    turns = in_turns(history)[-TURNS:]
+def rewriting(question: str, talk: Talk) -> ChatRequest:
+    """The request for *question* in words that need no earlier turn of *talk*; who may not read those is not asked."""
+    turns = in_turns(talk.history)[-TURNS:]
     told = [f"{turn.role.capitalize()}: {' '.join(turn.text[-TURN_CHARS:].split())}" for turn in turns]
     asked = "\n".join(["Conversation:", *told, "", f"The user's last message: {quoted(question)}"])
     return ChatRequest(
@@ -84,6 +83,7 @@ def rewriting(question: str, history: Sequence[Message]) -> ChatRequest:
         passages=(),
         messages=(Message("system", _RULES), Message("user", asked)),
         max_tokens=MOST_TOKENS,
+        tags=talk.tags,
     )
 
 

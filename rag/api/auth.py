@@ -47,4 +47,5 @@ async def json_only(request: Request) -> None:
     """Refuse bodies that do not say they are JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise UnsupportedFormat(f"send JSON with Content-Type: application/json, not {kind[:60] or 'none'}")
+        said = f"this is sent as {kind[:60]}" if kind else "this says no type"
+        raise UnsupportedFormat(f"send JSON with Content-Type: application/json; {said}")

@@ -9,7 +9,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
 from rag.answering.prompting import Talk
-from rag.api.schemas import ANSWER_TOKENS, MAX_TOKENS, MAX_TOP_K, SearchBody, Strict, citations, sources, unsupported
+from rag.api.schemas import (
+    ANSWER_TOKENS,
+    MAX_TOKENS,
+    MAX_TOP_K,
+    SearchBody,
+    Strict,
+    citations,
+    degraded,
+    sources,
+    unsupported,
+)
 from rag.calls import Answer, Message
 from rag.errors import TooLarge
 from rag.settings import Settings
@@ -43,7 +53,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 def _neutral(value: object, info: ValidationInfo) -> object:
     if value is None or value in _NEUTRAL[info.field_name or ""]:
         return value
-    raise ValueError(f"{info.field_name} is not supported: answers are cited text from the documents; leave it out")
+    raise ValueError("is not supported: answers are cited text from the documents; leave it out")
 
 
 Neutral = Annotated[object, AfterValidator(_neutral)]
@@ -57,15 +67,25 @@ class TextPart(BaseModel):
 
 
 class TurnBody(BaseModel):
-    """A message of a conversation. Fields of earlier answers may come back with it; they say nothing new."""
+    """A message of a conversation. Fields of earlier answers may come back with it; most say nothing new.
+
+    `data_classes` are those of what an answer was made from. One without them may hold a text of any class.
+    """
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
+    data_classes: list[str] | None = None
 
     @property
     def text(self) -> str:
         """What it says."""
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
+
+    def tags(self, known: frozenset[str]) -> frozenset[str]:
+        """Which of the *known* data classes its text may be of; what the user says has none."""
+        if self.role != "assistant" or not self.text.strip():
+            return frozenset()
+        return known if self.data_classes is None else known.intersection(self.data_classes)
 
 
 class StreamOptions(Strict):
@@ -116,7 +136,7 @@ class CompletionBody(Strict):
     @classmethod
     def _ends_with_a_question(cls, messages: list[TurnBody]) -> list[TurnBody]:
         if messages[-1].role != "user":
-            raise ValueError("the last message must be the user's: it is the question")
+            raise ValueError("must end with a message of the user: it is the question")
         return messages
 
     @property
@@ -140,16 +160,17 @@ class CompletionBody(Strict):
         body = SearchBody(
             query=self.messages[-1].text, top_k=self.top_k, filters=self.filters, as_of=self.as_of, rerank=self.rerank
         )
-        return body.question(who, settings, field="messages")
+        return body.question(who, settings, field=f"messages[{len(self.messages) - 1}].content")
 
-    def talk(self) -> Talk:
-        """What stands around the question."""
+    def talk(self, data_classes: frozenset[str]) -> Talk:
+        """What stands around the question, where there are documents of *data_classes*."""
         rules = [turn.text for turn in self.messages if turn.role in {"system", "developer"}]
         return Talk(
             history=tuple(
                 Message(turn.role, turn.text) for turn in self.messages[:-1] if turn.role in ("user", "assistant")
             ),
             instructions="\n\n".join(rules),
+            tags=frozenset().union(*(turn.tags(data_classes) for turn in self.messages)),
             temperature=self.temperature or 0.0,
             feature="completions",
         )
@@ -193,6 +214,8 @@ def grounds(answer: Answer) -> dict[str, object]:
         "citations": [citation.model_dump() for citation in citations(answer)],
         "unsupported": [doubt.model_dump() for doubt in unsupported(answer)],
         "status": answer.status,
+        "degraded": why.model_dump(mode="json") if (why := degraded(answer)) else None,
+        "data_classes": sorted(answer.data_classes),
     }
 
 

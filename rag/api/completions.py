@@ -39,9 +39,15 @@ async def get_model(name: str, _: Reader) -> dict[str, object]:
 
 @router.post("/chat/completions", response_model=None, dependencies=[Depends(json_only)])
 async def post_completion(body: CompletionBody, request: Request, who: Reader, services: ServicesDep) -> Response:
-    """The cited answer to the last message, whole or streamed."""
+    """The cited answer to the last message, whole or streamed.
+
+    A stream's status is sent with its first words, so that what fails before them has its own; after them a failure is
+    a last event with an `error`, and no `[DONE]`.
+    """
     _known(body.model)
-    asked = Asked(services, who, body.question(who, services.settings), body.limit, body.talk())
+    asked = Asked(
+        services, who, body.question(who, services.settings), body.limit, body.talk(services.settings.data_classes)
+    )
     shape = Completion(f"chatcmpl-{request_id.get()}", int(datetime.now(UTC).timestamp()))
     if body.stream:
         return await asked.stream(request, BEGUN, shown=partial(_events, body, shape), failed=_error)

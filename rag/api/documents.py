@@ -10,8 +10,10 @@ from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from rag.api.auth import Member, ServicesDep, Writer
+from rag.api.faults import told
 from rag.errors import InvalidInput, NotFound, UnsupportedFormat
 from rag.formats import CONTENT_TYPES
 from rag.retrieval.filters import parse_moment
@@ -177,8 +179,8 @@ def _from_json(external_id: str, body: bytes) -> Upload:
     try:
         document = DocumentBody.model_validate_json(body)
     except ValidationError as exc:
-        faults = [f"{'.'.join(str(step) for step in e['loc']) or 'body'}: {e['msg']}" for e in exc.errors()[:5]]
-        raise InvalidInput("; ".join(faults)) from exc
+        errors = [{**error, "loc": ("body", *error["loc"])} for error in exc.errors()]
+        raise InvalidInput(told(errors, _parsed(body))) from exc
     content = {"text", "content_base64", "content_type", "keep_history"}
     given = document.model_dump(exclude=content, exclude_none=True)
     for name in ("valid_from", "valid_to"):
@@ -187,6 +189,14 @@ def _from_json(external_id: str, body: bytes) -> Upload:
     check_facets(given)
     kind, payload = _readable(document.content_type), _content(_bytes(document))
     return Upload(external_id, kind, given, payload, keep_history=document.keep_history)
+
+
+def _parsed(body: bytes) -> object:
+    """What JSON there is, for the names in it."""
+    try:
+        return from_json(body)
+    except ValueError:
+        return None
 
 
 def _bytes(document: DocumentBody) -> bytes:
@@ -208,8 +218,9 @@ def _content(body: bytes) -> bytes:
 
 def _readable(kind: str) -> str:
     if kind not in CONTENT_TYPES:
+        said = f"content type {kind[:60]} is not read" if kind else "there is no content type"
         raise UnsupportedFormat(
-            f"content type {kind[:60] or 'none'} is not read; send text/markdown, text/plain, text/html, "
-            "application/pdf or another format that the README names, or JSON"
+            f"{said}; send text/markdown, text/plain, text/html, application/pdf or another format that the README "
+            "names, or JSON"
         )
     return kind

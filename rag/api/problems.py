@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -12,6 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from rag import errors
+from rag.api import faults
+from rag.api.schemas import tried
 from rag.telemetry import log, request_id
 
 STATUS: Mapping[type[errors.RagError], int] = {
@@ -50,7 +53,11 @@ STATUS: Mapping[type[errors.RagError], int] = {
     errors.DeadlineExceeded: 504,
 }
 RETRY_AFTER_S = "2"  # a database that restarts is back by then
-_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+_HTTP = {  # what the framework says itself, and how
+    400: ("bad_request", faults.UNREADABLE),
+    404: ("not_found", "there is no such route; GET /openapi.json lists them"),
+    405: ("method_not_allowed", "this route takes {allowed}"),
+}
 
 
 OPENAI_PATHS = ("/v1/chat/completions", "/v1/models")
@@ -64,7 +71,8 @@ _OPENAI_TYPES = {
     "balance_empty": "insufficient_quota",
     "budget_too_small": "insufficient_quota",
 }
-_NAMED = re.compile(r"(?:body\.)?([a-z_]+)(?:\.[\w.\-]+)?: ")
+_ABOUT = frozenset({"request_id", "tried", "retry_after_s", "resets_at"})
+_NAMED = re.compile(r"([a-z_]+)(?:[.\[][^\s:]+)?: ")
 
 
 def status_of(error: errors.RagError) -> int:
@@ -82,10 +90,12 @@ def problem_of(error: errors.RagError) -> dict[str, object]:
     status = status_of(error)
     hidden = status == 500  # noqa: PLR2004 - the one status for "our fault"
     body = problem_body(status, code=error.code, detail="the service failed; see its log" if hidden else error.detail)
-    if isinstance(error, errors.UpstreamError) and error.tried:
-        body["tried"] = [{"target": t.target, "reason": t.reason, "ms": round(t.ms)} for t in error.tried]
+    if error.tried and not hidden:
+        body["tried"] = [line.model_dump() for line in tried(error.tried)]
     if error.retry_after_s is not None:
         body["retry_after_s"] = math.ceil(error.retry_after_s)
+    if error.resets_at is not None:
+        body["resets_at"] = f"{error.resets_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return body
 
 
@@ -93,7 +103,7 @@ def openai_error(problem: Mapping[str, object]) -> dict[str, object]:
     """A problem in the shape that OpenAI's clients read. Our sentences begin with the field that is wrong, if any."""
     status, detail = problem["status"], str(problem["detail"])
     named = _NAMED.match(detail) if status in _OF_THE_CALLER else None
-    about = {name: value for name, value in problem.items() if name in {"request_id", "tried", "retry_after_s"}}
+    about = {name: value for name, value in problem.items() if name in _ABOUT}
     kind = _OPENAI_TYPES.get(str(problem["code"])) or ("server_error" if status not in _OF_THE_CALLER else None)
     error = {"message": detail, "type": kind or "invalid_request_error", "code": problem["code"]}
     return {"error": {**error, "param": named[1] if named else None, **about}}
@@ -118,12 +128,15 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(request: Request, exc: RequestValidationError) -> JSONResponse:
-        return _response(request, problem_body(422, code="invalid_request", detail=_faults(exc)), 422)
+        detail = faults.told(exc.errors(), exc.body)
+        return _response(request, problem_body(422, code="invalid_request", detail=detail), 422)
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, exc: HTTPException) -> JSONResponse:
-        code = _HTTP_CODES.get(exc.status_code, "bad_request")
-        response = _response(request, problem_body(exc.status_code, code=code, detail=exc.detail), exc.status_code)
+        code, said = _HTTP.get(exc.status_code, ("bad_request", "{detail}"))
+        allowed = (exc.headers or {}).get("Allow", "")
+        detail = said.format(detail=exc.detail, allowed=allowed)
+        response = _response(request, problem_body(exc.status_code, code=code, detail=detail), exc.status_code)
         response.headers.update(exc.headers or {})
         return response
 
@@ -142,9 +155,3 @@ def _response(request: Request, body: dict[str, object], status: int) -> JSONRes
     elif status == 503:  # noqa: PLR2004 - the status that passes
         headers["Retry-After"] = RETRY_AFTER_S
     return problem_response(request.url.path, body, status, headers)
-
-
-def _faults(exc: RequestValidationError) -> str:
-    """Where and what, without the values: they may be huge, private, or not encodable."""
-    faults = [f"{'.'.join(str(step) for step in e['loc'])}: {e['msg']}" for e in exc.errors()[:5]]
-    return "; ".join(faults).encode(errors="replace").decode()[:1000]

@@ -21,7 +21,12 @@ BEGUN = 1  # items before the status line: the sources are sent as soon as the c
 
 @router.post("/query", response_model=QueryResult, dependencies=[Depends(json_only)])
 async def post_query(body: QueryBody, request: Request, who: Reader, services: ServicesDep) -> QueryResult | Response:
-    """The cited answer to a question, or `no_evidence`; with `stream`, the events sources, delta, done, error."""
+    """The cited answer to a question, or `no_evidence`; with `stream`, the events sources, delta, done, error.
+
+    A stream has the status 200 as soon as its sources are sent, which is before a chat model is asked. What fails from
+    then on is an `error` event, a problem with the `status` that it would have had; nothing follows it, and no `done`.
+    What fails before, such as a wrong request, an exhausted budget or a full queue, is a problem with its own status.
+    """
     asked = Asked(services, who, body.question(who, services.settings), body.max_tokens)
     if body.stream:
         return await asked.stream(request, BEGUN, shown=_events, failed=_error)

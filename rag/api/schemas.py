@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from rag.calls import Answer
-from rag.errors import InvalidInput, TooLarge
+from rag.errors import InvalidInput, TooLarge, Tried
 from rag.retrieval.filters import parse_filter, parse_moment
 from rag.settings import Settings
 from rag.storable import storable
@@ -133,13 +134,37 @@ class UsageBody(BaseModel):
     output_tokens: int | None
 
 
+class TriedBody(BaseModel):
+    """What became of a chat model that did not answer: how it failed, or why it was `skipped`: not asked."""
+
+    target: str
+    reason: str
+    ms: int
+    skipped: bool
+
+
+class DegradedBody(BaseModel):
+    """Why a lesser model answered: `reason`, one of those in `tried`, is what kept away the one that is asked first."""
+
+    reason: str
+    detail: str
+    tried: list[TriedBody]
+    retry_after_s: int | None
+    resets_at: datetime | None
+
+
 class QueryResult(BaseModel):
-    """The answer with its citations."""
+    """The answer with its citations.
+
+    `degraded` says why, where a lesser model answered; `data_classes` are those of what the answer was made from.
+    """
 
     status: Literal["answered", "no_evidence", "degraded"]
     answer: str
     citations: list[CitationBody]
     unsupported: list[UnsupportedBody]
+    degraded: DegradedBody | None
+    data_classes: list[str]
     provider: str
     model: str
     usage: UsageBody
@@ -173,7 +198,7 @@ def searchable(text: str, max_chars: int, *, field: str) -> str:
     if not text.strip():
         raise InvalidInput(f"{field}: it is empty; ask something")
     if not storable(text):
-        raise InvalidInput(f"{field}: it has a NUL or a lone surrogate, which no text has")
+        raise InvalidInput(f"{field}: it has a NUL or a lone surrogate, which no text has; leave it out")
     return text
 
 
@@ -197,6 +222,8 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
         answer=answer.text,
         citations=citations(answer),
         unsupported=unsupported(answer),
+        degraded=degraded(answer),
+        data_classes=sorted(answer.data_classes),
         provider=answer.provider,
         model=answer.model,
         usage=UsageBody(input_tokens=answer.usage.input, output_tokens=answer.usage.output),
@@ -229,6 +256,25 @@ def citations(answer: Answer) -> list[CitationBody]:
 def unsupported(answer: Answer) -> list[UnsupportedBody]:
     """The answer's sentences to doubt."""
     return [UnsupportedBody(start=u.start, end=u.end, reason=u.reason) for u in answer.unsupported]
+
+
+def degraded(answer: Answer) -> DegradedBody | None:
+    """Why a lesser model answered, if one did."""
+    why = answer.degraded
+    if why is None:
+        return None
+    return DegradedBody(
+        reason=why.reason,
+        detail=why.detail,
+        tried=tried(why.tried),
+        retry_after_s=None if why.retry_after_s is None else math.ceil(why.retry_after_s),
+        resets_at=why.resets_at,
+    )
+
+
+def tried(lines: Sequence[Tried]) -> list[TriedBody]:
+    """What became of each target that did not answer."""
+    return [TriedBody(target=t.target, reason=t.reason, ms=round(t.ms), skipped=t.skipped) for t in lines]
 
 
 def sources(passages: Sequence[Passage]) -> list[SourceBody]:

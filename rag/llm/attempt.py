@@ -7,7 +7,19 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
-from rag.calls import NO_TOKENS, Attempt, Call, ChatRequest, Finish, Outcome, Reply, Usage, prompt_tokens, tokens_of
+from rag.calls import (
+    NO_TOKENS,
+    Attempt,
+    Call,
+    ChatRequest,
+    Degraded,
+    Finish,
+    Outcome,
+    Reply,
+    Usage,
+    prompt_tokens,
+    tokens_of,
+)
 from rag.llm.breaker import Permit
 from rag.llm.events import End, Event, Text, UsageSeen
 from rag.llm.failures import Failure, Reason
@@ -77,7 +89,7 @@ class Trial:
             if failure is None:  # else whoever catches it tells: it depends on the other targets
                 (self.permit.success if outcome == "answered" else self.permit.neutral)()
 
-    def reply(self, *, degraded: bool) -> Reply:
+    def reply(self, degraded: Degraded | None) -> Reply:
         """The whole answer, once there is one."""
         target = self.hop.target
         usage = self._counted("answered", None)
@@ -141,13 +153,14 @@ class Trial:
         )
 
     def _counted(self, outcome: Outcome, failure: Failure | None) -> Usage:
-        """What the provider counted; where it did not say, our estimate, which is not less than what came of it."""
+        """What the provider counted; where it did not say, our estimate of what came, within what was asked for."""
         known = (failure.usage if failure else None) or self._usage
         if known is None:
             if failure and not self._heard and _refused(failure):
                 return NO_TOKENS
             known = Usage()
-        written = tokens_of("".join(self.text))
+        # our measure is an upper bound, and the provider kept to the limit that it was given
+        written = min(tokens_of("".join(self.text)), self._request.max_tokens)
         # a count that came with the first words of a broken answer is of those alone
         short = known.output is None or (outcome != "answered" and known.output < written)
         if known.input_uncached is not None and not short:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from urllib.parse import urlsplit
 
-from rag.calls import ChatRequest
+from rag.calls import ChatRequest, Degraded
 from rag.errors import (
     ContentFiltered,
     DeadlineExceeded,
@@ -26,6 +26,7 @@ from rag.llm.failures import Failure
 from rag.llm.hop import Hop
 from rag.llm.lanes import Route
 from rag.llm.policy import RULES, SLOW, Policy, backoff_s, tell
+from rag.llm.reasons import Skip, away, sentence, skipped
 from rag.llm.retry_quota import RetryQuota
 from rag.values import Deadline
 
@@ -54,6 +55,7 @@ class Course:
         self._tries: Counter[Hop] = Counter()
         self._failures: list[Failure] = []
         self._tried: list[Tried] = []
+        self._skipped = list(route.skipped)
         self._unreached: list[tuple[Hop, Permit]] = []
         self._no_network = False
         self._over = False  # no other model may be asked, not even the extractive one
@@ -67,8 +69,13 @@ class Course:
                 return self._trial(hop, permit)
         while self._waiting and self._tries.total() < self._policy.tries and self._in_time(0.0):
             hop = self._waiting.pop(0)
-            if len(self._tries) < self._policy.targets and (permit := hop.breaker.acquire()):
+            if len(self._tries) >= self._policy.targets:
+                self._skipped.append(skipped(hop, "attempts"))
+            elif permit := hop.breaker.acquire():
                 return self._trial(hop, permit)
+            else:
+                self._skipped.append(away(hop))
+        self._skip(self._waiting, "deadline" if self._tries.total() < self._policy.tries else "attempts")
         return None
 
     def answered(self) -> None:
@@ -83,7 +90,7 @@ class Course:
         self._tried.append(Tried(hop.target.name, reason_of(failure), trial.ms))
         if isinstance(failure, OutOfTime):
             (trial.permit.failure if failure.slow else trial.permit.neutral)()
-            self._waiting.clear()
+            self._skip(self._waiting, "deadline")
             return
         if failure.reason == "connect":  # the network itself may be down: told when another target was reached, or not
             self._unreached.append((hop, trial.permit))
@@ -113,27 +120,55 @@ class Course:
 
     def error(self) -> RagError:
         """The first failure in the caller's terms; what nobody was asked for, by what keeps the first target away."""
+        if self.route.refusal is not None:
+            return self.route.refusal
         if self._no_network:
-            return NoNetwork(retry_after_s=self._policy.no_network_s, tried=tuple(self._tried))
+            return NoNetwork(retry_after_s=self._policy.no_network_s, tried=self._what_became())
         if self._failures:
             first = self._failures[0]
-            return DeadlineExceeded() if isinstance(first, OutOfTime) else self._said(RULES[first.reason].error)
-        away = [hop for hop in self.route.hops if not hop.breaker.admits]
-        if not away:
-            return DeadlineExceeded()
-        why = min(away, key=lambda hop: hop.breaker.opens_in_s()).breaker.why
+            return self._late() if isinstance(first, OutOfTime) else self._said(RULES[first.reason].error)
+        shut = [hop for hop in self.route.hops if not hop.breaker.admits]
+        if not shut:
+            return self._late()
+        why = min(shut, key=lambda hop: hop.breaker.opens_in_s()).breaker.why
         known = next((rule.error for reason, rule in RULES.items() if reason == why), UpstreamUnavailable)
         return self._said(NoNetwork if why == "network" else known)
 
     def broken(self, failure: Failure) -> RagError:
         """What is said after the first words: a cut answer is no answer, whatever cut it."""
         if isinstance(failure, OutOfTime):
-            return DeadlineExceeded()
+            return self._late()
         return self._said(ContentFiltered if failure.reason == "content_filtered" else UpstreamIncomplete)
+
+    def degraded(self, hop: Hop | None) -> Degraded | None:
+        """Why *hop* answered, None being the extractive model; None when it is no lesser one than the first."""
+        first = self.route.first
+        if first is None or not self.route.degraded(hop):
+            return None
+        tried, refusal = self._what_became(), self.route.refusal
+        if refusal is not None:
+            return Degraded("budget", refusal.detail, tried, refusal.retry_after_s, refusal.resets_at)
+        cause = next((each for each in tried if each.target == first.target.name), tried[0])
+        return Degraded(cause.reason, sentence(cause), tried, first.breaker.opens_in_s() or None)
+
+    def _what_became(self) -> tuple[Tried, ...]:
+        """A line for each attempt that failed, then one for each target that was not asked and should have been."""
+        known = {hop.target.name for hop in self._tries} | {each.target for each in self._skipped}
+        late = (skipped(hop, "overflow") for hop in self.route.passed_by if hop.target.name not in known)
+        return (*self._tried, *self._skipped, *late)
 
     def _said(self, kind: type[UpstreamError]) -> UpstreamError:
         opens_in_s = min((hop.breaker.opens_in_s() for hop in self.route.hops), default=0.0)
-        return kind(retry_after_s=max(1.0, opens_in_s) if issubclass(kind, PASSING) else None, tried=tuple(self._tried))
+        retry_after_s = max(1.0, opens_in_s) if issubclass(kind, PASSING) else None
+        return kind(retry_after_s=retry_after_s, tried=self._what_became())
+
+    def _late(self) -> DeadlineExceeded:
+        return DeadlineExceeded(tried=self._what_became())
+
+    def _skip(self, hops: list[Hop], why: Skip) -> None:
+        """Ask none of *hops*, which are among those that wait."""
+        self._skipped += [skipped(hop, why) for hop in hops]
+        self._waiting = [hop for hop in self._waiting if hop not in hops]
 
     def _trial(self, hop: Hop, permit: Permit) -> Trial:
         self._tries[hop] += 1
@@ -146,7 +181,7 @@ class Course:
             self._waiting.clear()
         elif rule.onward == "to a larger one":
             tokens = hop.target.context_tokens
-            self._waiting = [other for other in self._waiting if other.target.context_tokens > tokens]
+            self._skip([other for other in self._waiting if other.target.context_tokens <= tokens], "context_length")
         wait_s = self._wait_s(hop, failure)
         if wait_s is not None and self._in_time(wait_s) and self._quota.take(after_timeout=failure.reason in SLOW):
             self._again = hop, wait_s

@@ -56,6 +56,8 @@ class FailoverChat:
 
     async def _run(self, request: ChatRequest, call: Call, *, shown: bool) -> AsyncGenerator[str | Reply, None]:
         route = self.lanes.route(request)
+        if call.unpaid is not None:
+            route = route.unpaid(call.unpaid)
         course = Course(route, request, call.deadline, policy=self._policy, quota=self._quota, rng=self._rng)
         before = len(call.attempts)
         try:
@@ -72,12 +74,13 @@ class FailoverChat:
                         raise course.broken(failure) from failure
                     continue
                 course.answered()
-                yield trial.reply(degraded=route.degraded(trial.hop))
+                yield trial.reply(course.degraded(trial.hop))
                 return
             course.check()
+            degraded = course.degraded(None)
             async with aclosing(self._extractive.stream(request, call)) as items:
                 async for item in items:
-                    yield replace(item, degraded=route.degraded(None)) if isinstance(item, Reply) else item
+                    yield replace(item, degraded=degraded) if isinstance(item, Reply) else item
         finally:
             course.settle()
             self._count(call.attempts[before:])

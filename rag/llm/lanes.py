@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rag.calls import ChatRequest, Task, prompt_tokens
-from rag.errors import ContextLength, NotAllowed, SetupError
+from rag.errors import ContextLength, NotAllowed, RagError, SetupError, Tried
 from rag.llm.breaker import State
 from rag.llm.hop import Hop
+from rag.llm.reasons import Skip, skipped
 
 OUT: frozenset[State] = frozenset({"open", "disabled"})
 
@@ -23,15 +24,27 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A chain as far as one request may take it."""
+    """A chain as far as one request may take it.
+
+    `first` is the target that the settings want first, None when that is the extractive model; `skipped` are those
+    that may not or cannot serve the request, `passed_by` those that have too much to do and are asked last.
+    """
 
     hops: tuple[Hop, ...]
     extractive: bool
-    best_tier: int | None  # of the target that the settings want first; None when that is the extractive model
+    first: Hop | None
+    skipped: tuple[Tried, ...] = ()
+    passed_by: tuple[Hop, ...] = ()
+    refusal: RagError | None = None  # a budget's: nothing may be spent
 
     def degraded(self, hop: Hop | None) -> bool:
         """Whether an answer of *hop*, None being the extractive model, is one of a lesser model."""
-        return self.best_tier is not None and (hop is None or hop.target.tier > self.best_tier)
+        return self.first is not None and (hop is None or hop.target.tier > self.first.target.tier)
+
+    def unpaid(self, refusal: RagError) -> Route:
+        """What is left of it when a budget refuses."""
+        left_out = (*self.skipped, *(skipped(hop, "budget") for hop in self.hops))
+        return replace(self, hops=(), skipped=left_out, refusal=refusal)
 
 
 class Lanes:
@@ -60,31 +73,44 @@ class Lanes:
         chain = self._chains.get(request.task)
         if chain is None:
             raise SetupError(f"RAG_CHAT_CHAINS has no chain for the task {request.task}")
-        allowed = [hop for hop in chain.hops if request.tags <= hop.target.allows]
-        able = [hop for hop in allowed if request.needs <= hop.target.can]
         tokens = prompt_tokens(request.messages)
-        fitting = [hop for hop in able if tokens + request.max_tokens <= hop.target.context_tokens]
+        unfit = {hop: why for hop in chain.hops if (why := _unfit(hop, request, tokens))}
+        fitting = [hop for hop in chain.hops if hop not in unfit]
+        left_out = tuple(skipped(hop, why) for hop, why in unfit.items())
         extractive = chain.extractive and not request.needs
         if not fitting and not extractive:
-            raise ContextLength if able else _nobody(request, allowed)
-        if not request.batch:
-            fitting = _overflowing(fitting, tokens)
-        return Route(tuple(fitting), extractive, chain.hops[0].target.tier if chain.hops else None)
+            raise _nobody(request, left_out)
+        # passed by, but for batch work: local ones that are busy, or would read for long; the sort is stable
+        late = [hop for hop in fitting if not request.batch and _overflows(hop, tokens)]
+        order = sorted(fitting, key=late.__contains__)
+        first = chain.hops[0] if chain.hops else None
+        return Route(tuple(order), extractive, first, left_out, tuple(late))
 
 
-def _overflowing(hops: Sequence[Hop], tokens: int) -> list[Hop]:
-    """Local targets that are busy, or would read for long, behind those of the API."""
-
-    def waits(hop: Hop) -> bool:
-        target = hop.target
-        busy = hop.under_way >= target.overflow_depth or tokens > target.overflow_tokens
-        return target.lane == "local" and busy
-
-    return sorted(hops, key=waits)  # stable: else in the order of the chain
+def _unfit(hop: Hop, request: ChatRequest, tokens: int) -> Skip | None:
+    """Why the target may not read the request or cannot serve it; None when it can."""
+    if not request.tags <= hop.target.allows:
+        return "data_class"
+    if not request.needs <= hop.target.can:
+        return "capability"
+    return "context_length" if tokens + request.max_tokens > hop.target.context_tokens else None
 
 
-def _nobody(request: ChatRequest, allowed: Sequence[Hop]) -> NotAllowed | SetupError:
-    if request.tags and not allowed:
-        return NotAllowed()
+def _overflows(hop: Hop, tokens: int) -> bool:
+    target = hop.target
+    busy = hop.under_way >= target.overflow_depth or tokens > target.overflow_tokens
+    return target.lane == "local" and busy
+
+
+def _nobody(request: ChatRequest, left_out: Sequence[Tried]) -> RagError:
+    """The error for a request that no target is fit for: of the one that comes nearest."""
+    reasons = {each.reason for each in left_out}
+    tried = tuple(left_out)
+    if "context_length" in reasons:
+        return ContextLength(tried=tried)
+    if request.tags and "capability" not in reasons:
+        classes = " and ".join(sorted(request.tags))
+        read = "no chat model of the chain may read that; see allows in RAG_CHAT_TARGETS"
+        return NotAllowed(f"the sources or earlier answers are of the class {classes}, and {read}", tried=tried)
     wanted = ", ".join(sorted(request.needs))
-    return SetupError(f"RAG_CHAT_TARGETS: none in the chain for {request.task} can do {wanted} (can)")
+    return SetupError(f"RAG_CHAT_TARGETS: none in the chain for {request.task} can do {wanted} (can)", tried=tried)

@@ -10,11 +10,11 @@ from typing import get_args
 from phonenumbers import PhoneNumberMatcher
 from stdnum import iban, luhn
 
+from rag.llm.placeholders import EMAIL
 from rag.settings import Redacted
 
 KINDS: tuple[Redacted, ...] = get_args(Redacted)  # of two that overlap, the first is right
 
-_EMAIL = re.compile(r"(?<![\w.+%\-])[\w.+%\-]++@[\w\-]++(?:\.[\w\-]++)++")
 # what numbers are set in groups with: blanks, narrow ones, hyphens, dots, and the end of a line that breaks in one
 _SEPARATOR = r"(?:\r?\n|[ .\-\u00a0\u2007\u2009\u2010\u2011\u202f])"
 _IBAN = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z]{{2}}[0-9]{{2}}(?:{_SEPARATOR}?[A-Za-z0-9]){{11,30}}")
@@ -46,7 +46,7 @@ def personal(text: str, kinds: Collection[Redacted], region: str | None = None) 
 
 
 def _emails(text: str, _: str | None) -> Iterator[tuple[int, int]]:
-    return (match.span() for match in _EMAIL.finditer(text))
+    return (match.span() for match in EMAIL.finditer(text))
 
 
 def _ibans(text: str, _: str | None) -> Iterator[tuple[int, int]]:

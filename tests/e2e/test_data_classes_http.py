@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from rag.llm.failover import FailoverChat
 from rag.llm.lanes import Chain, Lanes
 from rag.values import tenant_id
 from tests.e2e.conftest import Caller, OpenFake
+from tests.e2e.test_completions_http import client_of
 from tests.e2e.test_operation_http import QUESTION, with_a_document
 from tests.e2e.test_query_http import events
 from tests.fakes import FakeReranker, embedders, parse_directly
@@ -102,3 +104,60 @@ async def test_where_no_target_may_read_it_its_own_sentences_answer_if_they_end_
         assert (answer["status"], answer["provider"]) == ("degraded", "extractive")
         assert "71000 EUR" in answer["answer"]
         assert service.read_by("Anna Berg is") == []
+
+
+async def test_an_answer_tells_the_classes_of_what_it_was_made_from(classed: OpenClassed) -> None:
+    async with classed({"personal"}) as service:
+        personal = await service.caller.query(PERSONAL, top_k=1)
+        plain = await service.caller.query(QUESTION, top_k=1)
+
+    assert (personal["data_classes"], plain["data_classes"]) == (["personal"], [])
+
+
+@pytest.mark.parametrize(
+    ("first", "kept", "provider"),
+    [
+        pytest.param(PERSONAL, True, "p2", id="of a class"),
+        pytest.param(QUESTION, True, "p1", id="of none"),
+        pytest.param(QUESTION, False, "p3", id="unknown, so it may be of any"),
+    ],
+)
+async def test_a_conversation_goes_only_where_its_earlier_answers_may(
+    classed: OpenClassed, first: str, kept: bool, provider: str
+) -> None:
+    async with classed(set(), {"personal"}, {"personal", "health"}) as service:
+        asked = [{"role": "user", "content": first}]
+        answer = await complete(service.caller, asked)
+        earlier = answer if kept else {name: answer[name] for name in ("role", "content")}
+
+        later = await complete(service.caller, [*asked, earlier, {"role": "user", "content": QUESTION}])
+
+    assert service.read_by("It is in the source.") == [provider]
+    assert later["data_classes"] == {"p1": [], "p2": ["personal"], "p3": ["health", "personal"]}[provider]
+
+
+async def test_a_message_of_openais_client_brings_its_classes_back(classed: OpenClassed) -> None:
+    async with classed(set(), {"personal"}) as service, client_of(service.caller) as client:
+        talk: list[Any] = [{"role": "user", "content": PERSONAL}]
+        first = await client.chat.completions.create(model="rag", messages=talk, extra_body={"top_k": 1})
+        talk += [first.choices[0].message, {"role": "user", "content": QUESTION}]
+
+        await client.chat.completions.create(model="rag", messages=talk, extra_body={"top_k": 1})
+
+    assert service.read_by("It is in the source.") == ["p2"]
+
+
+async def test_what_a_class_is_said_to_be_that_is_none_any_more_keeps_nobody_out(classed: OpenClassed) -> None:
+    async with classed(set()) as service:
+        earlier = {"role": "assistant", "content": "It is so.", "data_classes": ["secret"]}
+        turns = [{"role": "user", "content": "?"}, earlier, {"role": "user", "content": QUESTION}]
+
+        assert (await complete(service.caller, turns))["status"] == "answered"
+
+
+async def complete(caller: Caller, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The message that a completion has for the conversation."""
+    body = {"model": "rag", "messages": messages, "top_k": 1}
+    response = await caller.send("POST", "/v1/chat/completions", json=body)
+    assert response.status_code == 200, response.text
+    return dict(response.json()["choices"][0]["message"])

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from rag.calls import Degraded
 from rag.errors import UpstreamIncomplete
 from rag.store.answers import AnswerToKeep, keep_answer
 from rag.store.documents import delete_document
@@ -54,7 +55,7 @@ async def test_bug_25_an_answer_whose_reader_leaves_is_not_kept(
     assert kept(owner, filled) == 0
 
 
-@pytest.mark.parametrize("reply", [{"finish": "length"}, {"degraded": True}], ids=str)
+@pytest.mark.parametrize("reply", [{"finish": "length"}, {"degraded": Degraded("overloaded", "")}], ids=str)
 async def test_bug_25_an_answer_cut_short_or_of_a_lesser_model_is_not_kept(
     database: Database, filled: TenantId, owner: psycopg.Connection, reply: dict[str, Any]
 ) -> None:

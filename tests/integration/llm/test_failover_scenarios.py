@@ -243,6 +243,6 @@ async def test_S16_the_answer_names_the_target_that_gave_it_and_what_it_took(fak
         seen = await theatre.stream()
 
     reply = seen.reply
-    assert (reply.provider, reply.model, reply.degraded) == ("p2", "model-2", False)
+    assert (reply.provider, reply.model, reply.degraded) == ("p2", "model-2", None)
     assert (reply.usage.input, reply.usage.output, reply.usage.estimated) == (120, 9, False)
     assert [attempt.usage.output for attempt in seen.attempts] == [0, 9]

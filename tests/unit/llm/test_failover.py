@@ -65,6 +65,7 @@ async def test_alone_a_target_is_tried_again_where_that_may_help(reason: Any, hi
     assert len(alone.hits) == hits
 
 
+BOTH = {"p1", "p2"}
 EXPECTED: dict[str, type[errors.RagError]] = {
     "connect": errors.UpstreamUnavailable,
     "first_content_timeout": errors.UpstreamTimeout,
@@ -94,7 +95,8 @@ async def test_when_nothing_else_works_the_first_failure_is_said_with_all_that_w
 
     assert error.tried[0][:2] == ("p1", reason)
     assert all(isinstance(tried, Tried) and tried.ms >= 0 for tried in error.tried)
-    assert len(error.tried) == len(stage.calls[-1].attempts)
+    assert len([tried for tried in error.tried if not tried.skipped]) == len(stage.calls[-1].attempts)
+    assert {tried.target for tried in error.tried} == ({"p1"} if reason in {"rejected", "content_filtered"} else BOTH)
 
 
 @pytest.mark.parametrize("reason", ["rejected", "content_filtered"])
@@ -259,14 +261,16 @@ async def test_the_sentences_of_the_sources_answer_when_all_else_failed_and_in_t
     failovers = stage.metrics.registry.get_sample_value(
         "rag_chat_failovers_total", {"left": "p1", "taken": "extractive"}
     )
-    assert (reply.provider, reply.degraded, failovers) == ("extractive", True, 1)
+    assert (reply.provider, failovers) == ("extractive", 1)
+    assert reply.degraded is not None
+    assert reply.degraded.reason == "deadline"
     assert stage.tried() == [("p1", "failed", "deadline"), ("extractive", "answered", "")]
 
 
 async def test_the_sentences_alone_are_no_lesser_answer() -> None:
     reply = await Stage(extractive=True).complete()
 
-    assert (reply.provider, reply.degraded) == ("extractive", False)
+    assert (reply.provider, reply.degraded) == ("extractive", None)
 
 
 async def test_an_answer_of_a_lower_tier_is_degraded_and_one_of_the_same_is_not() -> None:
@@ -274,7 +278,9 @@ async def test_an_answer_of_a_lower_tier_is_degraded_and_one_of_the_same_is_not(
     same = await Stage(Scripted("p1", down), Scripted("p2")).complete()
     lesser = await Stage(Scripted("p1", down), Scripted("p2", tier=2)).complete()
 
-    assert (same.degraded, lesser.degraded) == (False, True)
+    assert same.degraded is None
+    assert lesser.degraded is not None
+    assert (lesser.degraded.reason, lesser.degraded.tried[0][:2]) == ("overloaded", ("p1", "overloaded"))
 
 
 async def test_no_more_than_four_attempts_at_three_targets_are_made() -> None:
@@ -334,7 +340,7 @@ async def test_who_asks_next_is_told_when_to_come_back() -> None:
     error = await stage.refused(errors.UpstreamRateLimited)
 
     assert 46 < error.retry_after_s <= 47
-    assert error.tried == ()
+    assert error.tried == (Tried("p1", "rate_limited", skipped=True),)
 
 
 async def test_quota_and_key_take_a_target_out_at_once_and_are_named_afterwards() -> None:
@@ -345,7 +351,7 @@ async def test_quota_and_key_take_a_target_out_at_once_and_are_named_afterwards(
     again = await stage.refused(errors.ProviderConfig)  # p2 is back first
 
     assert states == ["disabled", "disabled"]
-    assert again.tried == ()
+    assert again.tried == (Tried("p1", "quota", skipped=True), Tried("p2", "config", skipped=True))
 
 
 async def test_one_network_failure_of_all_targets_is_named_and_opens_no_breaker() -> None:
@@ -482,6 +488,18 @@ async def test_what_is_no_refusal_of_work_has_cost_the_prompt(reason: Any) -> No
 
     read = prompt_tokens(asked().messages)
     assert {attempt.usage for attempt in stage.calls[-1].attempts} == {Usage(read, output=0, estimated=True)}
+
+
+async def test_an_estimate_is_of_no_more_than_the_caller_asked_for() -> None:
+    silent, more = Scripted("p1", (Text("a" * 400), End("stop", Usage()))), Usage(30, output=90)
+    counted = Scripted("p1", (UsageSeen(more), Text("a" * 400), Failure("incomplete")))
+
+    reply = await Stage(silent).complete(max_tokens=64)
+    broken = Stage(counted)
+    await broken.refused(errors.UpstreamIncomplete, max_tokens=64)
+
+    assert (reply.usage.output, reply.usage.estimated) == (64, True)
+    assert broken.calls[-1].attempts[0].usage == more  # what the provider counted is more than our guess
 
 
 async def test_a_whole_answer_without_numbers_is_estimated_and_explicit_zeros_are_kept() -> None:

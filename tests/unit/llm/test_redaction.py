@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.calls import Call, ChatRequest, Message, Reply
+from rag.calls import Call, ChatRequest, Message, Reply, tokens_of
 from rag.llm.extractive import ExtractiveModel
 from rag.llm.personal import KINDS, personal
+from rag.llm.placeholders import growth_by
 from rag.llm.redaction import RedactingChat, Restoring, redacted
 from rag.values import Chunk, ChunkId, Deadline, DocumentId, Passage, tenant_id
-from tests.fakes import FakeReranker
+from tests.fakes import FakeChat, FakeReranker
 
 EMAIL, IBAN = "anna.müller@example.org", "DE89 3704 0044 0532 0130 00"
 CARD, PHONE = "4111 1111 1111 1111", "+49 30 901820"
@@ -23,6 +24,13 @@ TEXTS = st.lists(
     st.sampled_from([*VALUES, "<EMAIL_1>", "<CARD_2", "<", "see", "at", "\n", ", ", "12"]) | st.text(max_size=6),
     max_size=8,
 ).map(" ".join)
+SHORT = st.lists(
+    st.sampled_from(
+        ["a@b.c", "x@y.zz,", "+6834002", "4002", "030 901820", PHONE, "+(49)30 12", "|", "2024", "<EMAIL_1>", IBAN,
+         "4222222222222", "see", "\n"]
+    ),
+    max_size=30,
+).map(" ".join)  # fmt: skip
 
 
 class Echo:
@@ -137,6 +145,30 @@ def test_every_way_of_cutting_an_answer_gives_back_the_same(text: str, cuts: lis
     pieces = [restoring.feed(told[a:b]) for a, b in itertools.pairwise(edges)]
 
     assert "".join(pieces) + restoring.rest() == text
+
+
+@pytest.mark.parametrize("region", [None, "DE", "NU"])  # Niue's numbers have four digits
+@given(SHORT)
+def test_no_placeholders_add_more_tokens_than_are_kept_free_for_them(region: str | None, text: str) -> None:
+    [told], _ = redacted([text], KINDS, region)
+
+    growth = growth_by(frozenset(KINDS), region)([Message("user", text)])
+
+    assert tokens_of(told) <= tokens_of(text) + growth
+
+
+def test_nothing_is_kept_free_for_what_is_not_redacted_or_is_no_shorter() -> None:
+    told = [Message("user", f"{EMAIL}, {IBAN}, 20 of 300 items, a@b.c")]
+
+    assert [growth_by(kinds, "DE")(told) for kinds in ((), ("iban",), ("email",))] == [0, 0, 5]  # 14 - 5 characters
+
+
+async def test_that_a_call_is_let_in_is_passed_on() -> None:
+    chat = RedactingChat(FakeChat("", "Yes. [1]"), KINDS)
+
+    pieces = [piece async for piece in chat.stream(asked("Hi"), a_call())]
+
+    assert pieces[:2] == ["", "Yes. [1]"]
 
 
 async def test_a_model_reads_placeholders_and_its_answer_has_the_values() -> None:

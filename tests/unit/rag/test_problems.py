@@ -65,9 +65,12 @@ def test_inner_faults_say_nothing_of_themselves() -> None:
 
 
 def test_a_problem_lists_what_was_tried_and_when_to_come_back() -> None:
-    tried = (errors.Tried("first", "overloaded", 12.4),)
+    tried = (errors.Tried("first", "overloaded", 12.4), errors.Tried("second", "breaker_open", skipped=True))
 
     body = problem_of(errors.UpstreamUnavailable(retry_after_s=1.2, tried=tried))
 
-    assert body["tried"] == [{"target": "first", "reason": "overloaded", "ms": 12}]
+    assert body["tried"] == [
+        {"target": "first", "reason": "overloaded", "ms": 12, "skipped": False},
+        {"target": "second", "reason": "breaker_open", "ms": 0, "skipped": True},
+    ]
     assert body["retry_after_s"] == 2

@@ -175,3 +175,11 @@ async def test_the_memory_is_bounded_and_what_was_asked_last_stays(monkeypatch: 
     await rewriter.standalone(ACME, "And for notes?", TALK, deadline=Deadline.after(5))
 
     assert (known, len(chat.requests)) == (3, 4)
+
+
+async def test_earlier_answers_of_a_data_class_go_only_where_that_may() -> None:
+    chat = FakeChat(WRITTEN)
+
+    await written(chat, talk=replace(TALK, tags=frozenset({"personal"})))
+
+    assert chat.requests[0].tags == {"personal"}
