@@ -7,6 +7,7 @@ import argparse
 from rag.commands.opened import names, show, with_store
 from rag.commands.ranking import changes, lines
 from rag.errors import Conflict, InvalidInput, NotFound
+from rag.settings import load_settings
 from rag.store.engine import Database
 from rag.store.tenancy import SCOPES, create_key, create_tenant, delete_tenant, find_tenant
 from rag.store.tuning import tune as tune_tenant
@@ -34,7 +35,17 @@ def tune(arguments: argparse.Namespace) -> None:
     """Change how a tenant is searched, and show it."""
 
     async def run(database: Database) -> None:
-        show(lines(await tune_tenant(database, arguments.name, changes(arguments))))
+        tuning = await tune_tenant(database, arguments.name, changes(arguments))
+        show(lines(tuning, load_settings().ranking))
+
+    with_store(run)
+
+
+def ranking(arguments: argparse.Namespace) -> None:
+    """Show how a tenant is searched."""
+
+    async def run(database: Database) -> None:
+        show(lines(await tune_tenant(database, arguments.name, {}), load_settings().ranking))
 
     with_store(run)
 
