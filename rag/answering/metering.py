@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from rag.answering.prices import Prices, Rates, seller
+from rag.answering.prices import Prices, Rates, cost_of, paid_name, seller
 from rag.answering.refusal import refusal
 from rag.answering.settlement import Settler
 from rag.calls import Attempt, Call, ChatRequest, Reply, Task, prompt_tokens
@@ -118,7 +118,8 @@ class MeteredChat:
             judging.add_done_callback(lambda _: self._settle(task, call))  # what it has reserved all the same
             raise
         if any(verdict.wanted is None for verdict in verdicts):
-            models = ", ".join(target.model for target in chain if self._rates(target, size) is None)
+            unpriced = [target for target in chain if self._rates(target, size) is None]
+            models = ", ".join(paid_name(self._sellers[target.name], target.model) for target in unpriced)
             raise PriceUnknown(f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs")
         if unfit := [verdict for verdict in verdicts if not verdict.fits]:
             raise refusal(unfit, datetime.now(UTC))
@@ -155,4 +156,4 @@ class MeteredChat:
         rates = self._prices.rates(
             attempt.target, provider, attempt.model, moment=datetime.now(UTC), input_tokens=usage.input or 0
         )
-        return Entry(replace(attempt, provider=provider), rates.cost(usage) if rates else None)
+        return Entry(replace(attempt, provider=provider), cost_of(usage, rates))

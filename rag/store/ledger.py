@@ -47,7 +47,7 @@ Group = tuple[str, str, datetime | None]  # the feature, the provider/model, the
 class Sum:
     """Attempts of one group with one price: `moment` and `largest_input` say which of the model's prices.
 
-    `unknown` counts those whose tokens nobody knows.
+    They all used something, or nothing, or nobody knows how much: then they are `unknown`.
     """
 
     group: Group
@@ -59,7 +59,7 @@ class Sum:
     attempts: int
     usage: Usage
     estimated: int
-    unknown: int
+    unknown: bool
 
 
 async def settle(database: Database, tenant_id: TenantId, settlements: Sequence[Settlement]) -> list[tuple[UUID, int]]:

@@ -52,7 +52,7 @@ async def test_a_budget_is_set_shown_changed_and_deleted(admins: tuple[Caller, C
     "body",
     [
         {**DAILY, "amount": -1}, {**DAILY, "amount": "NaN"}, {**DAILY, "amount": "Infinity"},
-        {**DAILY, "amount": "1e30"},
+        {**DAILY, "amount": "1e30"}, {**DAILY, "amount": 1.5}, {**DAILY, "amount": "0.5"},
         {**DAILY, "amount": None}, {**DAILY, "unit": "words"}, {**DAILY, "period": "year"}, {**DAILY, "tenant": "acme"},
         {"unit": "tokens", "period": "day"},
     ],

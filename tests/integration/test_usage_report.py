@@ -11,7 +11,7 @@ import pytest
 
 from rag.answering.prices import Prices
 from rag.answering.usage import Report, parse_keys, parse_span, usage_report
-from rag.calls import Attempt, Usage
+from rag.calls import NO_TOKENS, Attempt, Usage
 from rag.errors import InvalidInput
 from rag.settings import Price
 from rag.store.engine import Database
@@ -87,7 +87,38 @@ async def test_an_unknown_price_is_unknown_and_says_whose(
         ("127.0.0.1/theirs", None, ("127.0.0.1/theirs",)),
     ]
     assert (found.total.cost, found.total.known_cost) == (None, Decimal("0.00105"))
-    assert found.total.unpriced == ("127.0.0.1/theirs",)
+    assert (found.total.unpriced, found.total.unknown) == (("127.0.0.1/theirs",), 1)
+
+
+async def test_an_attempt_that_used_nothing_costs_nothing_and_takes_no_fee_for_a_request(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    refused = attempt(1, target="down", provider="127.0.0.1", model="theirs", outcome="failed", usage=NO_TOKENS)
+    searched = {"target": "s", "provider": "perplexity", "model": "sonar"}  # a request has a price there
+    await write(database, owner, tenant, "02", refused, used(100, 0, 0, number=2))
+    await write(database, owner, tenant, "02", attempt(1, **searched, outcome="failed", usage=NO_TOKENS))
+
+    costs = {line.model: (line.cost, line.unknown) for line in (await report(database, tenant, "model")).lines}
+
+    assert costs == {
+        "127.0.0.1/ours": (Decimal("0.0002"), 0),
+        "127.0.0.1/theirs": (0, 0),
+        "perplexity/sonar": (0, 0),
+    }
+
+
+async def test_attempts_of_unknown_usage_are_counted_and_what_is_known_beside_them_is_still_said(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    unsaid = attempt(2, target="to-ours", provider="127.0.0.1", model="ours", usage=Usage(50))
+    await write(database, owner, tenant, "02", used(100, 0, 50), unsaid)
+    await write(database, owner, tenant, "02", used(100, 0, 50))
+
+    [line] = (await report(database, tenant, "model")).lines
+
+    # 2 x (100 x 2 + 50 x 8) dollars for a million
+    assert (line.cost, line.known_cost, line.unknown, line.attempts) == (None, Decimal("0.0012"), 1, 3)
+    assert line.unpriced == ()  # it has a price; what it lacks is a count
 
 
 async def test_a_price_set_later_is_applied_to_what_was_used_before(
