@@ -30,6 +30,7 @@ PREFIX = "RAG_"
 DataClass = Annotated[str, Field(min_length=1)]  # a tag of documents
 Weight = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
 Redacted = Literal["email", "iban", "card", "phone"]
+IN_JSON = {"valid tuple": "list", "valid frozenset": "list", "valid dictionary": "object"}  # what Python calls them
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
 
@@ -281,17 +282,21 @@ def load_settings() -> Settings:
     """
     known = {PREFIX + name.upper() for name in Settings.model_fields if name != "database_url"}
     unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
-    if unknown:
-        raise SetupError(f"unknown setting {', '.join(unknown)}; the README lists the settings")
+    strange = f"unknown setting {', '.join(unknown)}; the README lists the settings" if unknown else ""
     try:
-        return Settings()
+        settings = Settings()
     except ValidationError as exc:
         faults = "; ".join(_fault(error["loc"], error["msg"]) for error in exc.errors())
-        raise SetupError(f"wrong setting: {faults}") from exc
+        raise SetupError(f"wrong setting: {faults}" + (f"; {strange}" if strange else "")) from exc
+    if strange:
+        raise SetupError(strange)
+    return settings
 
 
 def _fault(place: tuple[int | str, ...], message: str) -> str:
     """The variable, where in it, and what is wrong there; never a value, nor what may be a key by mistake."""
     names = [PREFIX + str(at).upper() for at in place[:1]]
     inside = [".".join(map(str, place[1:]))] if place[1:] and place[0] != "chat_keys" else []
+    for pythonic, plain in IN_JSON.items():
+        message = message.replace(pythonic, plain)
     return ": ".join([*names, *inside, message.removeprefix("Value error, ")])

@@ -34,7 +34,8 @@ async def test_the_process_is_live_and_ready(http: httpx2.AsyncClient) -> None:
     live, ready = await http.get("/healthz"), await http.get("/readyz")
 
     assert (live.status_code, live.json()) == (200, {"status": "live"})
-    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "database": "ok", "models": "ok", "chat": {}})
+    parts = {"database": "ok", "models": "ok", "chat": {}, "chat_means": {}}
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", **parts})
 
 
 async def test_metrics_count_requests_by_route_and_status_and_name_nobody(acme: Caller) -> None:
