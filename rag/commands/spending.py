@@ -91,10 +91,17 @@ async def _show(database: Database, tenant: TenantId, arguments: argparse.Namesp
 
 
 def _budget(budget: BudgetResult) -> str:
-    unit = "US dollars" if budget.unit == "money" else "tokens"
-    anew = f"; begins anew at {budget.resets_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if budget.resets_at else ""
-    of = PERIODS[budget.period]
-    return f"{budget.amount} {unit} {of}: {budget.left} left, {budget.spent} spent, {budget.reserved} reserved{anew}"
+    unit = "US dollars" if budget.unit == "money" else "token" if budget.amount == "1" else "tokens"
+    state = f"{budget.left} left, {budget.spent} spent, {budget.reserved} reserved"
+    return f"{budget.amount} {unit} {PERIODS[budget.period]}: {state}{_renewal(budget)}"
+
+
+def _renewal(budget: BudgetResult) -> str:
+    """When a window begins in which nothing is spent: of an hour its time says it, else the day."""
+    if budget.resets_at is None:
+        return ""
+    moment = budget.resets_at.astimezone(UTC)
+    return f"; begins anew {f'at {moment:%H:%M}' if budget.period == 'hour' else f'on {moment:%Y-%m-%d}'} UTC"
 
 
 def _report(found: UsageResult) -> str:

@@ -23,7 +23,7 @@ async def test_budgets_are_set_shown_and_deleted_from_the_command_line(run: Run,
     deleted = run("budget", "delete", *which)
     again = run("budget", "delete", *which)
 
-    assert made.stdout.startswith("5000000 tokens a month: 5000000 left, 0 spent, 0 reserved; begins anew at 20")
+    assert made.stdout.startswith("5000000 tokens a month: 5000000 left, 0 spent, 0 reserved; begins anew on 20")
     assert json.loads(shown.stdout)["budgets"][0]["amount"] == "5000000"
     assert stored.amount == 5_000_000
     assert (deleted.stdout, deleted.returncode) == ("no budget: nothing is limited\n", 0)
