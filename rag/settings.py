@@ -31,10 +31,6 @@ DataClass = Annotated[str, Field(min_length=1)]  # a tag of documents
 Weight = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
 Redacted = Literal["email", "iban", "card", "phone"]
 IN_JSON = {"a valid tuple": "a list", "a valid frozenset": "a list", "a valid dictionary": "an object"}
-    "a valid tuple": "a list",
-    "a valid frozenset": "a list",
-    "a valid dictionary": "an object",
-}  # not Python's words
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
 
