@@ -87,7 +87,6 @@ class Attempt:
 
     number: int
     target: str
-    provider: str
     model: str
     outcome: Outcome
     usage: Usage

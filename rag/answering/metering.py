@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -152,8 +152,8 @@ class MeteredChat:
         return self._settler.begin(call.tenant_id, Settlement(call.id, call.feature, task, entries))
 
     def _entry(self, attempt: Attempt) -> Entry:
-        provider, usage = self._sellers.get(attempt.target, attempt.provider), attempt.usage
+        provider, usage = self._sellers.get(attempt.target, attempt.target), attempt.usage
         rates = self._prices.rates(
             attempt.target, provider, attempt.model, moment=datetime.now(UTC), input_tokens=usage.input or 0
         )
-        return Entry(replace(attempt, provider=provider), cost_of(usage, rates))
+        return Entry(attempt, provider, cost_of(usage, rates))

@@ -146,5 +146,5 @@ def _response(request: Request, body: dict[str, object], status: int) -> JSONRes
 
 def _faults(exc: RequestValidationError) -> str:
     """Where and what, without the values: they may be huge, private, or not encodable."""
-    faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in exc.errors()[:5]]
+    faults = [f"{'.'.join(str(step) for step in e['loc'])}: {e['msg']}" for e in exc.errors()[:5]]
     return "; ".join(faults).encode(errors="replace").decode()[:1000]

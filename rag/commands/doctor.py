@@ -11,7 +11,7 @@ from rag.commands.opened import show
 from rag.errors import RagError
 from rag.inference.opening import open_embedders, open_reranker
 from rag.llm.checking import check_target
-from rag.llm.opening import check_chat, open_providers
+from rag.llm.opening import check_chat, open_endpoints
 from rag.settings import Settings, load_settings
 from rag.store.opening import open_store
 from rag.telemetry import configure_logging
@@ -57,10 +57,10 @@ async def _check_chat(settings: Settings) -> bool:
     check_chat(settings)
     for caution in cautions(settings):
         _say("warning", caution)
-    async with open_providers(settings) as providers:
-        faults = await asyncio.gather(*map(check_target, providers))
-    for provider, fault in zip(providers, faults, strict=True):
-        target = provider.target
+    async with open_endpoints(settings) as endpoints:
+        faults = await asyncio.gather(*map(check_target, endpoints))
+    for endpoint, fault in zip(endpoints, faults, strict=True):
+        target = endpoint.target
         _say("wrong" if fault else "ok", f"chat target {target.name}: {fault or f'{target.model} at {target.url}'}")
     _say("ok", f"answers by {', else '.join(settings.chat_chains['answer'])}")
     return not any(faults)

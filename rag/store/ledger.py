@@ -15,9 +15,13 @@ from rag.values import TenantId
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An attempt to be written, with what it costs by the prices of this moment; None where no price is known."""
+    """An attempt to be written, with the provider, who is paid for it, and what it costs by the prices of this moment.
+
+    `money` is None where no price is known.
+    """
 
     attempt: Attempt
+    provider: str
     money: Decimal | None
 
 
@@ -103,7 +107,7 @@ def _columns(settlements: Sequence[Settlement]) -> dict[str, object]:
         "tasks": [settlement.task for settlement, _ in made],
         "attempts": [a.number for a in attempts],
         "targets": [a.target for a in attempts],
-        "providers": [a.provider for a in attempts],
+        "providers": [entry.provider for _, entry in made],
         "models": [a.model for a in attempts],
         "outcomes": [a.outcome for a in attempts],
         "reasons": [a.reason for a in attempts],

@@ -64,7 +64,7 @@ class ScriptedChat(StreamedChat):
             yield Reply("".join(self.pieces), "fake", f"{self.target}-large", SPENT, **self.reply)
         finally:
             number = len(call.attempts) + 1
-            call.attempts.append(Attempt(number, self.target, "fake", self.target, outcome, SPENT))  # type: ignore[arg-type]
+            call.attempts.append(Attempt(number, self.target, self.target, outcome, SPENT))  # type: ignore[arg-type]
 
 
 def settings(*chain: str, **changed: Any) -> Settings:

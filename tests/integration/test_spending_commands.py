@@ -8,10 +8,10 @@ import pytest
 from rag.calls import NO_TOKENS, Usage
 from rag.store.budgets import list_budgets
 from rag.store.engine import Database
-from rag.store.ledger import Entry, Settlement, settle
+from rag.store.ledger import Settlement, settle
 from rag.values import tenant_id
 from tests.integration.commands import NAME, Run
-from tests.integration.spending import attempt, budget
+from tests.integration.spending import budget, entry
 
 
 async def test_budgets_are_set_shown_and_deleted_from_the_command_line(run: Run, database: Database) -> None:
@@ -82,8 +82,8 @@ async def test_usage_of_nothing_says_so(run: Run) -> None:
 
 async def one_call(database: Database) -> None:
     """One call that asked two models, one of which refused it before."""
-    refused = attempt(3, provider="127.0.0.1", model="ours", outcome="failed", usage=NO_TOKENS)
-    known = attempt(1, provider="openai", model="gpt-4o-mini", usage=Usage(1000, 0, 0, 100, 0))
-    unknown = attempt(2, provider="127.0.0.1", model="ours", usage=Usage(10, 0, 0, 1, 0))
-    ended = Settlement(uuid4(), "query", "answer", (Entry(known, None), Entry(unknown, None), Entry(refused, None)))
+    refused = entry(3, provider="127.0.0.1", model="ours", outcome="failed", usage=NO_TOKENS)
+    known = entry(1, provider="openai", model="gpt-4o-mini", usage=Usage(1000, 0, 0, 100, 0))
+    unknown = entry(2, provider="127.0.0.1", model="ours", usage=Usage(10, 0, 0, 1, 0))
+    ended = Settlement(uuid4(), "query", "answer", (known, unknown, refused))
     await settle(database, tenant_id(NAME), [ended])
