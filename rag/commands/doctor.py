@@ -37,7 +37,7 @@ def _passes(check: Callable[[Settings], Awaitable[bool]], settings: Settings) ->
     try:
         return asyncio.run(checked())
     except RagError as exc:
-        _say("wrong", exc.detail)
+        _say("wrong", exc.detail.removeprefix("wrong setting: "))
         return False
 
 

@@ -112,7 +112,7 @@ def _report(found: UsageResult) -> str:
     keys = [key for key in ("day", "feature", "model") if any(getattr(group, key) for group in found.groups)]
     rows = [[*(getattr(group, key) for key in keys), *_figures(group)] for group in found.groups] if keys else []
     rows.append(["total", *[""] * (len(keys) - 1), *_figures(found.total)] if keys else _figures(found.total))
-    told = table([*keys, "calls", "attempts", "tokens in", "out", "US dollars"], rows)
+    told = table([*keys, "calls", "attempts", "tokens in", "out", "USD"], rows)
     return "\n".join([span, told, *_unknown(found.total)])
 
 

@@ -150,7 +150,7 @@ def test_the_doctor_asks_each_chat_target_and_says_what_is_wrong(run: Run) -> No
     assert "wrong      chat target away: nothing answers at http://127.0.0.1:9/v1" in done.stdout
     assert KEY not in done.stdout + done.stderr
     assert unknown.returncode == 1
-    assert "wrong      wrong setting: RAG_CHAT_CHAINS: answer names nobody, which is no target\n" in unknown.stdout
+    assert "wrong      RAG_CHAT_CHAINS: answer names nobody, which is no target\n" in unknown.stdout
 
 
 def test_one_fault_hides_no_other_from_the_doctor(run: Run, tmp_path: Path) -> None:
@@ -166,6 +166,14 @@ def test_one_fault_hides_no_other_from_the_doctor(run: Run, tmp_path: Path) -> N
     assert (done.returncode, done.stderr) == (1, "")
     assert "the database cannot be used now" in done.stdout
     assert "secret" not in done.stdout
+
+
+def test_the_list_of_model_files_says_what_brings_those_that_are_missing(run: Run, tmp_path: Path) -> None:
+    listed = run("models", "list", RAG_MODELS_DIR=str(tmp_path))
+
+    *files, last = listed.stdout.splitlines()
+    assert [line.split()[0] for line in files] == ["missing"] * 4
+    assert (last, listed.returncode) == ("`rag models pull` fetches what is not ok", 1)
 
 
 def test_the_doctor_warns_of_settings_without_effect_and_calls_them_no_fault(run: Run) -> None:

@@ -54,7 +54,7 @@ async def test_usage_is_told_by_model_with_what_has_no_price(run: Run, database:
     as_json = json.loads(run("usage", "--by", "feature,day", "--json").stdout)
 
     assert told.stdout.splitlines()[1:] == [
-        "model               calls  attempts  tokens in  out  US dollars",
+        "model               calls  attempts  tokens in  out  USD",
         "127.0.0.1/ours          1         2         10    1  0 and 1 attempt unknown",
         "openai/gpt-4o-mini      1         1       1000  100  0.00021",
         "total                   1         3       1010  101  0.00021 and 1 attempt unknown",
