@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from eval.baseline import compare, read_baseline
-from eval.bench.answer_cache import main as calibrate
 from eval.bench.program import main as bench
+from eval.cache import main as calibrate
 from eval.errors import CannotRun
 from eval.gate import thresholds_beside, verdicts
 from eval.public import load_benchmark, measure

@@ -71,6 +71,11 @@ class Usage:
         known = [n for n in (self.input_uncached, self.input_cache_read, self.input_cache_write) if n is not None]
         return sum(known) if known else None
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it is known that nothing was read or written."""
+        return self.input_uncached == 0 == self.output and not self.input_cache_read and not self.input_cache_write
+
 
 NO_TOKENS = Usage(input_uncached=0, input_cache_read=0, input_cache_write=0, output=0, reasoning=0)
 
@@ -84,7 +89,6 @@ class Attempt:
 
     number: int
     target: str
-    provider: str
     model: str
     outcome: Outcome
     usage: Usage
@@ -131,7 +135,7 @@ class Reply:
     """
 
     text: str
-    provider: str
+    target: str
     model: str
     usage: Usage = Usage()
     finish: Finish = "stop"
@@ -159,7 +163,7 @@ class Answer:
     status: AnswerStatus
     text: str
     citations: tuple[Citation, ...]
-    provider: str
+    target: str
     model: str
     usage: Usage
     retrieval: Retrieval

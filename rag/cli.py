@@ -12,11 +12,12 @@ from rag.calls import Period, Unit
 from rag.commands.ranking import add_options
 from rag.errors import RagError
 
+JOB_STATES = ("queued", "running", "done", "failed", "cancelled")  # as rag/store/schema.py has them
 # programs with command lines of their own
 DOORS = {
-    "ingest": "ingest.__main__",
-    "reindex": "ingest.reindex_command",
-    "eval": "eval.__main__",
+    "ingest": ("ingest.__main__", "put files into the index, and keep it equal to a folder"),
+    "reindex": ("ingest.reindex_command", "build an index for another model beside the old one"),
+    "eval": ("eval.__main__", "judge the answers; eval bench and eval cache measure"),
 }
 
 
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     if arguments and (door := DOORS.get(arguments[0])):
-        return _imported(door, "main")(arguments[1:]) or 0
+        return _imported(door[0], "main")(arguments[1:]) or 0
     parsed = command_line().parse_args(arguments)
     module, _, function = parsed.run.partition(".")
     return _imported(f"rag.commands.{module}", function)(parsed) or 0
@@ -57,26 +58,24 @@ def command_line() -> argparse.ArgumentParser:
     _command(commands, "doctor", "check settings, models and database", "doctor.doctor")
     for name, text, run in (("search", "ranked chunks", "asking.search"), ("ask", "a cited answer", "asking.ask")):
         _question(_command(commands, name, f"{text} for a question", run))
-    for name in DOORS:
-        commands.add_parser(name, help=f"see `rag {name} --help`")
+    for name, (_, text) in DOORS.items():
+        commands.add_parser(name, help=text)
 
-    tenant = commands.add_parser("tenant", help="create, tune or delete tenants").add_subparsers(required=True)
+    tenant = commands.add_parser("tenant", help="create, tune, show or delete tenants").add_subparsers(required=True)
     create = _command(tenant, "create", "make a tenant", "tenants.create")
     create.add_argument("name")
     create.add_argument("--if-missing", action="store_true", help="succeed when there is one already")
     change = _command(tenant, "set", "change how a tenant's searches are ranked, and print it", "tenants.tune")
     change.add_argument("name")
     add_options(change)
+    shown = _command(tenant, "show", "print how a tenant's searches are ranked", "tenants.ranking")
+    shown.add_argument("name")
     delete = _command(tenant, "delete", "delete a tenant and everything it has", "tenants.delete")
     delete.add_argument("name")
     delete.add_argument("--if-exists", action="store_true", help="succeed when there is none")
 
-    key = _command(commands.add_parser("key", help="create keys").add_subparsers(required=True), "create",
-                   "make a key and print it, once", "tenants.key")  # fmt: skip
-    key.add_argument("--tenant", required=True)
-    key.add_argument("--scopes", default="query", help="of query, ingest, admin; separated by commas (default: query)")
-    key.add_argument("--groups", default="", help="the groups whose documents it may see; separated by commas")
-
+    _keys(commands)
+    _jobs(_command(commands, "jobs", "the latest ingestion jobs of a tenant", "jobs.show_latest"))
     _spending(commands)
     _models(commands)
     return parser
@@ -91,6 +90,27 @@ def _command(
     parser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(run=run)
     return parser
+
+
+def _keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    key = commands.add_parser("key", help="create, list or revoke keys").add_subparsers(required=True)
+    create = _command(key, "create", "make a key and print it, once", "keys.create")
+    create.add_argument("--tenant", required=True)
+    create.add_argument(
+        "--scopes", default="query", help="of query, ingest, admin; separated by commas (default: query)"
+    )
+    create.add_argument("--groups", default="", help="the groups whose documents it may see; separated by commas")
+    listed = _command(key, "list", "how each key of a tenant begins, since when, and what it may do", "keys.show_all")
+    listed.add_argument("--tenant", required=True)
+    revoke = _command(key, "revoke", "have a key refused, by servers at work too", "keys.revoke")
+    revoke.add_argument("key", metavar="KEY", help="as `rag key list` shows it, or whole")
+
+
+def _jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tenant", required=True)
+    parser.add_argument("--state", choices=JOB_STATES, help="only those in this state")
+    parser.add_argument("--limit", type=int, default=20, help="how many, the newest first (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print the API's body of each, a line a job")
 
 
 def _spending(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

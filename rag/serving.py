@@ -12,10 +12,11 @@ from typing import Any
 
 import uvicorn
 
+from rag.answering.cautions import cautions
 from rag.app import Background, create_app
 from rag.errors import SetupError
 from rag.settings import Settings
-from rag.telemetry import Metrics, configure_logging
+from rag.telemetry import Metrics, configure_logging, log
 from rag.wiring import Services, open_services
 
 BACKLOG = 2048  # uvicorn's own
@@ -44,6 +45,8 @@ async def _serve(settings: Settings, port: int, background: Background | None) -
             async def opened(_: Settings, __: Metrics) -> AsyncIterator[Services]:
                 yield services
 
+            for caution in cautions(settings):
+                log.warning("a setting has no effect", detail=caution)
             app = create_app(settings, opened, metrics=metrics, background=background)
             host, taken = listening.getsockname()[:2]
             sys.stderr.write(f"serving http://{host}:{taken}\n")

@@ -23,11 +23,14 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from rag.calls import Task
 from rag.errors import SetupError
+from rag.ranking import DEFAULT, MAX_DEPTH, MAX_RERANKED, MAX_WEIGHT, MIN_DEPTH, Ranking, finds_something
 from rag.values import Fusion
 
 PREFIX = "RAG_"
 DataClass = Annotated[str, Field(min_length=1)]  # a tag of documents
+Weight = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
 Redacted = Literal["email", "iban", "card", "phone"]
+IN_JSON = {"a valid tuple": "a list", "a valid frozenset": "a list", "a valid dictionary": "an object"}
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
 
@@ -121,31 +124,31 @@ class Settings(BaseSettings):
     exact_below: Annotated[int, Field(ge=0)] = Field(
         default=8_000, description="matching chunks up to which the dense leg compares all instead of using HNSW"
     )
-    fusion: Fusion = Field(default="scores", description="how the legs are fused: scores, or rrf by their ranks alone")
-    dense_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=1.0, description="weight of the dense leg in the fusion"
+    fusion: Fusion = Field(
+        default=DEFAULT.fusion, description="how the legs are fused: scores, or rrf by their ranks alone"
     )
-    lexical_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=1.0, description="weight of the lexical leg in the fusion"
+    dense_weight: Weight = Field(default=DEFAULT.dense_weight, description="weight of the dense leg in the fusion")
+    lexical_weight: Weight = Field(
+        default=DEFAULT.lexical_weight, description="weight of the lexical leg in the fusion"
     )
-    search_depth: Annotated[int, Field(ge=10, le=500)] = Field(default=50, description="chunks that each leg brings")
+    search_depth: Annotated[int, Field(ge=MIN_DEPTH, le=MAX_DEPTH)] = Field(
+        default=DEFAULT.depth, description="chunks that each leg brings"
+    )
     search_deadline_s: Annotated[float, Field(gt=0)] = Field(
-        default=10.0, description="time for the legs; then one that is late is left out"
+        default=DEFAULT.leg_deadline_s, description="time for the legs; then one that is late is left out"
     )
-    rerank_top: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=50, description="fused candidates the cross-encoder reads"
+    rerank_top: Annotated[int, Field(ge=0, le=MAX_RERANKED)] = Field(
+        default=DEFAULT.rerank_top, description="fused candidates the cross-encoder reads"
     )
     rerank_deadline_s: Annotated[float, Field(ge=0)] = Field(
-        default=3.0, description="time for the cross-encoder; the rest keep their fused order"
+        default=DEFAULT.rerank_deadline_s, description="time for the cross-encoder; the rest keep their fused order"
     )
     rerank_memory_bytes: Annotated[int, Field(ge=0)] = Field(
         default=16 * 1024 * 1024, description="memory for the cross-encoder's scores, 320 bytes a pair"
     )
-    rerank_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=1.0, description="weight of the cross-encoder in the blend"
-    )
-    fused_weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        default=2.0, description="weight of the fused scores in the blend"
+    rerank_weight: Weight = Field(default=DEFAULT.rerank_weight, description="weight of the cross-encoder in the blend")
+    fused_weight: Annotated[Weight, Field(gt=0)] = Field(
+        default=DEFAULT.fused_weight, description="weight of the fused scores in the blend"
     )
 
     answer_min_support: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -242,7 +245,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _one_leg_counts(self) -> Settings:
-        if not self.dense_weight and not self.lexical_weight:
+        if not finds_something(self.dense_weight, self.lexical_weight):
             raise ValueError("RAG_DENSE_WEIGHT and RAG_LEXICAL_WEIGHT are both 0")
         return self
 
@@ -250,6 +253,21 @@ class Settings(BaseSettings):
     def models(self) -> Path:
         """The folder of the model files."""
         return self.models_dir or self.home / "models"
+
+    @property
+    def ranking(self) -> Ranking:
+        """How the searches of a tenant are ranked that has no values of its own."""
+        return Ranking(
+            rerank_top=self.rerank_top,
+            rerank_deadline_s=self.rerank_deadline_s,
+            rerank_weight=self.rerank_weight,
+            fused_weight=self.fused_weight,
+            dense_weight=self.dense_weight,
+            lexical_weight=self.lexical_weight,
+            depth=self.search_depth,
+            leg_deadline_s=self.search_deadline_s,
+            fusion=self.fusion,
+        )
 
     @property
     def inference_threads(self) -> int:
@@ -264,17 +282,21 @@ def load_settings() -> Settings:
     """
     known = {PREFIX + name.upper() for name in Settings.model_fields if name != "database_url"}
     unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
-    if unknown:
-        raise SetupError(f"unknown setting {', '.join(unknown)}; the README lists the settings")
+    strange = f"unknown setting {', '.join(unknown)}; the README lists the settings" if unknown else ""
     try:
-        return Settings()
+        settings = Settings()
     except ValidationError as exc:
         faults = "; ".join(_fault(error["loc"], error["msg"]) for error in exc.errors())
-        raise SetupError(f"wrong setting: {faults}") from exc
+        raise SetupError(f"wrong setting: {faults}" + (f"; {strange}" if strange else "")) from exc
+    if strange:
+        raise SetupError(strange)
+    return settings
 
 
 def _fault(place: tuple[int | str, ...], message: str) -> str:
     """The variable, where in it, and what is wrong there; never a value, nor what may be a key by mistake."""
     names = [PREFIX + str(at).upper() for at in place[:1]]
     inside = [".".join(map(str, place[1:]))] if place[1:] and place[0] != "chat_keys" else []
+    for pythonic, plain in IN_JSON.items():
+        message = message.replace(pythonic, plain)
     return ": ".join([*names, *inside, message.removeprefix("Value error, ")])

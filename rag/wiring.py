@@ -20,7 +20,7 @@ from rag.llm.placeholders import growth_by
 from rag.protocols import ChatModel, Embedder
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.settings import Settings
 from rag.store.engine import Database
 from rag.store.opening import open_store
@@ -56,17 +56,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             dense=DenseLeg(database, embedders, exact_below=settings.exact_below),
             lexical=LexicalLeg(database),
             reranker=reranker,
-            ranking=Ranking(
-                rerank_top=settings.rerank_top,
-                rerank_deadline_s=settings.rerank_deadline_s,
-                rerank_weight=settings.rerank_weight,
-                fusion=settings.fusion,
-                fused_weight=settings.fused_weight,
-                dense_weight=settings.dense_weight,
-                lexical_weight=settings.lexical_weight,
-                depth=settings.search_depth,
-                leg_deadline_s=settings.search_deadline_s,
-            ),
+            ranking=settings.ranking,
         )
         answerer = Answerer(
             database,

@@ -16,9 +16,9 @@ from eval.bench.bare import Way, model
 from eval.bench.noted import Notes, NotingDatabase, Statement
 from rag.inference.onnx import QUERY_PREFIX
 from rag.protocols import Embedder
+from rag.ranking import DEPTH
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import DEPTH
 from rag.settings import Settings
 from rag.store.engine import Database
 from rag.store.schema import APP_ROLE

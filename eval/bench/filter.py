@@ -30,7 +30,7 @@ from eval.bench.synthetic import CHUNKS_A_DOCUMENT, GROUP, LATER, NOW, Corpus, L
 from eval.bench.synthetic import external_id as name_of
 from eval.errors import CannotRun
 from rag.protocols import Leg
-from rag.retrieval.retriever import DEPTH
+from rag.ranking import DEPTH
 from rag.store.documents import delete_document
 from rag.store.indexes import index_state
 from rag.store.writing import replace_documents

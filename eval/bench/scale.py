@@ -23,7 +23,7 @@ from eval.bench.database import Server, Store, throwaway_server
 from eval.bench.oracle import Query
 from eval.bench.result import Result, count, table
 from eval.bench.synthetic import GROUP, NOW, Corpus, Lexicon, Space, invented
-from rag.retrieval.retriever import DEPTH
+from rag.ranking import DEPTH
 from rag.values import Question, Scope, TenantId
 
 SEED = 20_260_401

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from rag.answering.prices import Prices, Rates, seller
+from rag.answering.prices import Prices, Rates, cost_of, paid_name, seller
 from rag.answering.refusal import REFUSALS, refusal
 from rag.answering.settlement import Settler
 from rag.calls import Attempt, Call, ChatRequest, Reply, Task, prompt_tokens
@@ -138,7 +138,8 @@ class MeteredChat:
             judging.add_done_callback(lambda _: self._settle(task, call))  # what it has reserved all the same
             raise
         if any(verdict.wanted is None for verdict in verdicts):
-            models = ", ".join(target.model for target in chain if self._rates(target, size) is None)
+            unpriced = [target for target in chain if self._rates(target, size) is None]
+            models = ", ".join(paid_name(self._sellers[target.name], target.model) for target in unpriced)
             raise PriceUnknown(
                 f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs; add it"
             )
@@ -173,8 +174,8 @@ class MeteredChat:
         return self._settler.begin(call.tenant_id, Settlement(call.id, call.feature, task, entries))
 
     def _entry(self, attempt: Attempt) -> Entry:
-        provider, usage = self._sellers.get(attempt.target, attempt.provider), attempt.usage
+        provider, usage = self._sellers.get(attempt.target, attempt.target), attempt.usage
         rates = self._prices.rates(
             attempt.target, provider, attempt.model, moment=datetime.now(UTC), input_tokens=usage.input or 0
         )
-        return Entry(replace(attempt, provider=provider), rates.cost(usage) if rates else None)
+        return Entry(attempt, provider, cost_of(usage, rates))

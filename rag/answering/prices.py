@@ -56,6 +56,16 @@ class Rates:
         return dearest * input_tokens + max(self.output, self.reasoning) * output_tokens + self.request
 
 
+def cost_of(usage: Usage, rates: Rates | None, *, attempts: int = 1) -> Decimal | None:
+    """What *usage* of so many attempts costs; None when its price or its tokens are not known.
+
+    What used nothing costs nothing, whatever the price: it was refused, or never arrived.
+    """
+    if usage.is_nothing:
+        return Decimal(0)
+    return rates.cost(usage, attempts=attempts) if rates else None
+
+
 FREE = Rates(*[Decimal(0)] * 5)
 
 
@@ -63,7 +73,7 @@ class Prices:
     """The dated price of each model."""
 
     def __init__(self, own: Mapping[str, Sequence[Price]]) -> None:
-        """Look in *own* first, by the target's name, then by the model's."""
+        """Look in *own* first: by the target's name, by the model's as reports have it, by the model's alone."""
         self._own = {name: sorted(dated, key=lambda price: price.valid_from) for name, dated in own.items()}
 
     def rates(self, target: str, provider: str, model: str, *, moment: datetime, input_tokens: int) -> Rates | None:
@@ -73,11 +83,16 @@ class Prices:
         """
         if provider == EXTRACTIVE:
             return FREE
-        for name in (target, model):
+        for name in (target, paid_name(provider, model), model):
             valid = [p for p in self._own.get(name, ()) if p.valid_from <= moment.astimezone(UTC).date()]
             if valid:
                 return _own_rates(valid[-1])
         return _listed_rates(provider, model, moment, input_tokens=input_tokens)
+
+
+def paid_name(provider: str, model: str) -> str:
+    """A model's name in reports, which RAG_PRICES takes as well: whoever is paid may sell others' models."""
+    return f"{provider}/{model}"
 
 
 def seller(url: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from rag.answering.prices import Prices, steps
+from rag.answering.prices import Prices, cost_of, paid_name, steps
 from rag.calls import NO_TOKENS, Usage
 from rag.errors import InvalidInput
 from rag.retrieval.filters import parse_moment
@@ -19,7 +19,11 @@ MOST_DAYS = 366  # a leap year: every attempt in the span is read, and priced by
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """One line of a report; `known_cost`, in US dollars, is of all but the `unpriced` models."""
+    """One line of a report.
+
+    `known_cost`, in US dollars, is of all attempts but the `unknown` ones: those of `unpriced` models, and those whose
+    tokens nobody knows. A call that asked two models is in the lines of both, and one in the total.
+    """
 
     feature: str
     model: str
@@ -29,12 +33,13 @@ class Used:
     estimated: int = 0
     usage: Usage = NO_TOKENS
     known_cost: Decimal = Decimal(0)
+    unknown: int = 0
     unpriced: tuple[str, ...] = ()
 
     @property
     def cost(self) -> Decimal | None:
-        """What it cost in US dollars; None when any of it has no known price."""
-        return None if self.unpriced else self.known_cost
+        """What it cost in US dollars; None when that of any attempt is not known."""
+        return None if self.unknown else self.known_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,8 @@ def parse_span(since: str | None, until: str | None, *, now: datetime) -> tuple[
 
 
 def _used(part: Sum, prices: Prices) -> Used:
-    cost = _cost(part, prices)
+    rates = prices.rates(part.target, part.provider, part.model, moment=part.moment, input_tokens=part.largest_input)
+    cost = None if part.unknown else cost_of(part.usage, rates, attempts=part.attempts)
     return Used(
         *part.group,
         calls=0,
@@ -99,13 +105,9 @@ def _used(part: Sum, prices: Prices) -> Used:
         estimated=part.estimated,
         usage=part.usage,
         known_cost=cost or Decimal(0),
-        unpriced=(f"{part.provider}/{part.model}",) if cost is None else (),
+        unknown=part.attempts if cost is None else 0,
+        unpriced=(paid_name(part.provider, part.model),) if cost is None and rates is None else (),
     )
-
-
-def _cost(part: Sum, prices: Prices) -> Decimal | None:
-    rates = prices.rates(part.target, part.provider, part.model, moment=part.moment, input_tokens=part.largest_input)
-    return rates.cost(part.usage, attempts=part.attempts) if rates and not part.unknown else None
 
 
 def _added(line: Used, other: Used) -> Used:
@@ -115,6 +117,7 @@ def _added(line: Used, other: Used) -> Used:
         estimated=line.estimated + other.estimated,
         usage=_sum(line.usage, other.usage),
         known_cost=line.known_cost + other.known_cost,
+        unknown=line.unknown + other.unknown,
         unpriced=tuple(sorted({*line.unpriced, *other.unpriced})),
     )
 

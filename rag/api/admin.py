@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from rag.answering.prices import Prices, plain
 from rag.answering.usage import Report, Used, parse_keys, parse_span, usage_report
@@ -25,6 +25,12 @@ class BudgetBody(Strict):
     unit: Unit
     period: Period
     amount: Annotated[Decimal, Field(ge=0, max_digits=18, decimal_places=6, allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _whole_tokens(self) -> BudgetBody:
+        if self.unit == "tokens" and self.amount % 1:
+            raise ValueError("tokens are whole: no fraction of one is used")
+        return self
 
 
 class BudgetResult(BaseModel):
@@ -56,7 +62,11 @@ class Tokens(BaseModel):
 
 
 class UsedResult(BaseModel):
-    """Usage of one group. `cost` is null when the price of any of it is not known; `unpriced` says of which models."""
+    """Usage of one group.
+
+    `cost` is null when that of any attempt is not known: of `unknown_attempts`, of which those of the `unpriced` models
+    lack a price, by these names, and the others a count of tokens. A call that asked two models is in both groups.
+    """
 
     feature: str | None
     model: str | None
@@ -67,6 +77,7 @@ class UsedResult(BaseModel):
     tokens: Tokens
     cost: str | None
     known_cost: str
+    unknown_attempts: int
     unpriced: list[str]
 
 
@@ -155,5 +166,6 @@ def _used(line: Used) -> UsedResult:
         tokens=Tokens(**{name: getattr(line.usage, name) or 0 for name in Tokens.model_fields}),
         cost=None if line.cost is None else plain(line.cost),
         known_cost=plain(line.known_cost),
+        unknown_attempts=line.unknown,
         unpriced=list(line.unpriced),
     )

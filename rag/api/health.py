@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from rag.api.auth import ServicesDep
 from rag.errors import UpstreamUnavailable
-from rag.llm.breaker import State
+from rag.llm.breaker import MEANINGS, State
 
 router = APIRouter(tags=["operation"])
 
@@ -20,15 +20,19 @@ async def healthz() -> dict[str, str]:
 
 
 @router.get("/readyz")
-async def readyz(services: ServicesDep) -> dict[str, str | dict[str, State]]:
-    """The database answers, the models compute, and something is left to answer with; the state of each chat target."""
+async def readyz(services: ServicesDep) -> dict[str, str | dict[str, State] | dict[str, str]]:
+    """The database answers, the models compute, and something is left to answer with; the state of each chat target.
+
+    `chat` has the states by name, for machines; `chat_means` says what each means for whoever is on call.
+    """
     await services.database.describe()
     await next(iter(services.embedders.values())).embed_query("ready?")
     states = services.lanes.states()
+    means = {target: MEANINGS[state] for target, state in states.items()}
     if not services.lanes.can_answer():
-        away = ", ".join(f"{target} is {state}" for target, state in states.items())
+        away = ", ".join(f"{target} is {state} ({MEANINGS[state]})" for target, state in states.items())
         raise UpstreamUnavailable(f"no chat model is left to answer: {away}; searches work")
-    return {"status": "ready", "database": "ok", "models": "ok", "chat": states}
+    return {"status": "ready", "database": "ok", "models": "ok", "chat": states, "chat_means": means}
 
 
 @router.get("/metrics")

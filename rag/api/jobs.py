@@ -54,17 +54,18 @@ class JobResult(BaseModel):
 async def get_one(job_id: UUID, who: Writer, services: ServicesDep) -> JobResult:
     """The job's stage, counts, and error with its cause."""
     async with services.database.tenant(who.tenant_id) as tx:
-        return _result(await get_job(tx, job_id))
+        return job_result(await get_job(tx, job_id))
 
 
 @router.post("/{job_id}/cancel")
 async def post_cancel(job_id: UUID, who: Writer, services: ServicesDep) -> JobResult:
     """Cancel the job: nothing of it is written any more."""
     async with services.database.tenant(who.tenant_id) as tx:
-        return _result(await cancel_job(tx, job_id))
+        return job_result(await cancel_job(tx, job_id))
 
 
-def _result(job: Job) -> JobResult:
+def job_result(job: Job) -> JobResult:
+    """The body for a job."""
     error = JobError(code=job.error_code, detail=job.error_detail or "") if job.error_code else None
     progress = JobProgress(
         chunks_done=job.chunks_done, chunks_total=job.chunks_total, chunks_per_s=job.chunks_per_s, eta_s=job.eta_s

@@ -224,7 +224,7 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
         unsupported=unsupported(answer),
         degraded=degraded(answer),
         data_classes=sorted(answer.data_classes),
-        provider=answer.provider,
+        provider=answer.target,
         model=answer.model,
         usage=UsageBody(input_tokens=answer.usage.input, output_tokens=answer.usage.output),
         cache=answer.cache,

@@ -51,7 +51,7 @@ def ask(arguments: argparse.Namespace) -> None:
             show(f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"')
         for doubt in answer.unsupported:
             show(f"  {doubt.reason}: {' '.join(answer.text[doubt.start : doubt.end].split())}")
-        show(f"{answer.status} by {answer.provider or 'nobody'}; {_times(answer.timings_ms)}")
+        show(f"{answer.status} by {answer.target or 'nobody'}; {_times(answer.timings_ms)}")
 
     _with_services(run)
 

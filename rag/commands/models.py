@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rag.commands.opened import settings, show
+from rag.commands.tables import counted
 from rag.inference.model_store import DEFAULT_FILES, state
 from rag.inference.model_store import pull as fetch
 from rag.llm.local import serve_chat
@@ -13,7 +14,8 @@ from rag.llm.local import serve_chat
 def pull(_: argparse.Namespace) -> None:
     """Fetch the files that are missing."""
     models = settings().models
-    show(f"{fetch(models)} files fetched to {models}")
+    number = fetch(models)
+    show(f"{counted(number, 'file')} fetched to {models}" if number else f"every file is in {models} already")
 
 
 def files(_: argparse.Namespace) -> int:
@@ -22,7 +24,10 @@ def files(_: argparse.Namespace) -> int:
     states = {file.path: state(models, file) for file in DEFAULT_FILES}
     for path, found in states.items():
         show(f"{found:10} {models / path}")
-    return int(any(found != "ok" for found in states.values()))
+    if all(found == "ok" for found in states.values()):
+        return 0
+    show("`rag models pull` fetches what is not ok")
+    return 1
 
 
 def chat(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`rag tenant set`: the weights and the depth that a tenant's searches have of their own."""
+"""`rag tenant set` and `show`: the weights and the depth of a tenant's searches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict, fields
 
 from rag.errors import InvalidInput
+from rag.ranking import Ranking
 from rag.values import Tuning
 
 DEFAULT = "default"  # what takes a value back to the service's setting
@@ -28,10 +29,13 @@ def changes(arguments: argparse.Namespace) -> dict[str, float | None]:
     return {name: _value(name, text) for name, text in given.items()}
 
 
-def lines(tuning: Tuning) -> str:
-    """A line for each value."""
-    shown = {name: DEFAULT if value is None else f"{value:g}" for name, value in asdict(tuning).items()}
-    return "\n".join(f"{name:15} {value}" for name, value in shown.items())
+def lines(tuning: Tuning, service: Ranking) -> str:
+    """A line for each value that is in force, those of the *service* marked."""
+    used = service.of(tuning)
+    return "\n".join(
+        f"{name:15} {getattr(used, name):g}{f' ({DEFAULT})' if own is None else ''}"
+        for name, own in asdict(tuning).items()
+    )
 
 
 def _value(name: str, text: str) -> float | None:

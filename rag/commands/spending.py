@@ -9,14 +9,21 @@ from pydantic import ValidationError
 
 from rag.answering.prices import Prices
 from rag.answering.usage import parse_keys, parse_span, usage_report
-from rag.api.admin import BudgetBody, BudgetResult, UsedResult, budget_list, usage_result
+from rag.api.admin import BudgetBody, BudgetResult, UsageResult, UsedResult, budget_list, usage_result
 from rag.commands.opened import show, with_store
+from rag.commands.tables import counted, table
 from rag.errors import InvalidInput
 from rag.settings import load_settings
 from rag.store.budgets import delete_budget, list_budgets, put_budget
 from rag.store.engine import Database
 from rag.store.tenancy import find_tenant
 from rag.values import TenantId
+
+PERIODS = {"hour": "an hour", "day": "a day", "month": "a month", "prepaid": "prepaid"}
+AMOUNTS = {  # as BudgetBody takes them
+    "tokens": "a whole number of tokens, of 12 digits at most, such as 5000000",
+    "money": "US dollars, from 0 and with six decimals at most, such as 12.50",
+}
 
 
 def put(arguments: argparse.Namespace) -> None:
@@ -27,7 +34,7 @@ def put(arguments: argparse.Namespace) -> None:
         try:
             body = BudgetBody(unit=arguments.unit, period=arguments.period, amount=arguments.amount)
         except ValidationError as exc:
-            raise InvalidInput(f"--amount {arguments.amount[:40]!r}: {exc.errors()[0]['msg']}") from exc
+            raise InvalidInput(f"--amount takes {AMOUNTS[arguments.unit]}, not {arguments.amount[:40]!r}") from exc
         async with database.tenant(tenant) as tx:
             await put_budget(tx, body.unit, body.period, body.amount)
         await _show(database, tenant, arguments)
@@ -67,9 +74,7 @@ def usage(arguments: argparse.Namespace) -> None:
         if arguments.json:
             show(found.model_dump_json(by_alias=True))
             return
-        for group in found.groups:
-            show(_used(group))
-        show("total  " + _used(found.total))
+        show(_report(found))
 
     with_store(run)
 
@@ -86,17 +91,42 @@ async def _show(database: Database, tenant: TenantId, arguments: argparse.Namesp
 
 
 def _budget(budget: BudgetResult) -> str:
-    unit = "US dollars" if budget.unit == "money" else "tokens"
-    anew = f"; begins anew at {budget.resets_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if budget.resets_at else ""
-    of = "prepaid" if budget.period == "prepaid" else f"a {budget.period}"
-    return f"{budget.amount} {unit} {of}: {budget.left} left, {budget.spent} spent, {budget.reserved} reserved{anew}"
+    unit = "US dollars" if budget.unit == "money" else "token" if budget.amount == "1" else "tokens"
+    state = f"{budget.left} left, {budget.spent} spent, {budget.reserved} reserved"
+    return f"{budget.amount} {unit} {PERIODS[budget.period]}: {state}{_renewal(budget)}"
 
 
-def _used(line: UsedResult) -> str:
+def _renewal(budget: BudgetResult) -> str:
+    """When a window begins in which nothing is spent: of an hour its time says it, else the day."""
+    if budget.resets_at is None:
+        return ""
+    moment = budget.resets_at.astimezone(UTC)
+    return f"; begins anew {f'at {moment:%H:%M}' if budget.period == 'hour' else f'on {moment:%Y-%m-%d}'} UTC"
+
+
+def _report(found: UsageResult) -> str:
+    """The report as a table, and what its costs lack."""
+    span = f"{found.since.astimezone(UTC):%Y-%m-%d %H:%M} to {found.to.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    if not found.total.attempts:
+        return f"{span}: nothing was used"
+    keys = [key for key in ("day", "feature", "model") if any(getattr(group, key) for group in found.groups)]
+    rows = [[*(getattr(group, key) for key in keys), *_figures(group)] for group in found.groups] if keys else []
+    rows.append(["total", *[""] * (len(keys) - 1), *_figures(found.total)] if keys else _figures(found.total))
+    told = table([*keys, "calls", "attempts", "tokens in", "out", "USD"], rows)
+    return "\n".join([span, told, *_unknown(found.total)])
+
+
+def _figures(line: UsedResult) -> list[object]:
     tokens = line.tokens
     read = tokens.input_uncached + tokens.input_cache_read + tokens.input_cache_write
-    cost = f"{line.cost} US dollars" if line.cost is not None else (
-        f"{line.known_cost} US dollars and what {', '.join(line.unpriced)} costs, which RAG_PRICES does not say"
-    )  # fmt: skip
-    keys = "  ".join(key for key in (line.day, line.feature, line.model) if key)
-    return f"{keys}{'  ' if keys else ''}{line.calls} calls, {read} tokens in, {tokens.output} out: {cost}"
+    more = f" and {counted(line.unknown_attempts, 'attempt')} unknown" if line.unknown_attempts else ""
+    return [line.calls, line.attempts, read, tokens.output, f"{line.known_cost}{more}"]
+
+
+def _unknown(total: UsedResult) -> list[str]:
+    """Why costs are not known, and what makes them so."""
+    if not total.unknown_attempts:
+        return []
+    if not total.unpriced:
+        return ["unknown: nobody said how many tokens these attempts used"]
+    return [f"unknown: RAG_PRICES has no price by the name {' or '.join(total.unpriced)}"]

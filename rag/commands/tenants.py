@@ -1,14 +1,15 @@
-"""`rag tenant` and `rag key`."""
+"""`rag tenant`."""
 
 from __future__ import annotations
 
 import argparse
 
-from rag.commands.opened import names, show, with_store
+from rag.commands.opened import show, with_store
 from rag.commands.ranking import changes, lines
 from rag.errors import Conflict, InvalidInput, NotFound
+from rag.settings import load_settings
 from rag.store.engine import Database
-from rag.store.tenancy import SCOPES, create_key, create_tenant, delete_tenant, find_tenant
+from rag.store.tenancy import create_tenant, delete_tenant
 from rag.store.tuning import tune as tune_tenant
 
 MAX_NAME = 100  # characters of a tenant's name
@@ -34,7 +35,17 @@ def tune(arguments: argparse.Namespace) -> None:
     """Change how a tenant is searched, and show it."""
 
     async def run(database: Database) -> None:
-        show(lines(await tune_tenant(database, arguments.name, changes(arguments))))
+        tuning = await tune_tenant(database, arguments.name, changes(arguments))
+        show(lines(tuning, load_settings().ranking))
+
+    with_store(run)
+
+
+def ranking(arguments: argparse.Namespace) -> None:
+    """Show how a tenant is searched."""
+
+    async def run(database: Database) -> None:
+        show(lines(await tune_tenant(database, arguments.name, {}), load_settings().ranking))
 
     with_store(run)
 
@@ -49,18 +60,5 @@ def delete(arguments: argparse.Namespace) -> None:
             if not arguments.if_exists:
                 raise
         show(f"no tenant {arguments.name} any more")
-
-    with_store(run)
-
-
-def key(arguments: argparse.Namespace) -> None:
-    """Make a key and print it."""
-
-    async def run(database: Database) -> None:
-        scopes = names(arguments.scopes)
-        if not scopes or not scopes <= set(SCOPES):
-            raise InvalidInput(f"--scopes takes {', '.join(SCOPES)}; got {arguments.scopes!r}")
-        tenant = await find_tenant(database, arguments.tenant)
-        show(await create_key(database, tenant, scopes=scopes, groups=names(arguments.groups)))
 
     with_store(run)

@@ -69,7 +69,7 @@ class Trial:
         failure: Failure | None = None
         self.hop.under_way += 1
         try:
-            async with aclosing(self.hop.provider.events(self._request)) as events:
+            async with aclosing(self.hop.endpoint.events(self._request)) as events:
                 while not isinstance(event := await self._next(events), End):
                     if isinstance(event, Text):
                         self._note(event.text)
@@ -143,7 +143,6 @@ class Trial:
         return Attempt(
             number=number,
             target=target.name,
-            provider=target.dialect,
             model=target.model,
             outcome=outcome,
             usage=self._counted(outcome, failure),

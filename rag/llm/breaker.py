@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["closed", "half_open", "open", "resting", "disabled"]
+MEANINGS: Mapping[State, str] = {
+    "closed": "in use: it gets requests",
+    "half_open": "on trial: it failed, and one request at a time tries whether it answers again",
+    "open": "failing: it gets no requests for some seconds, then it is tried again",
+    "resting": "resting: it asked for fewer requests or the network was gone; it is left alone for the time it named",
+    "disabled": "refusing: its key, model or credit is not accepted, which needs you; it is tried again in minutes",
+}
 SOON_S = 1.0  # by when a probe under way has probably told something
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import aclosing
 
 from rag.calls import ChatRequest, Message
+from rag.llm.endpoint import Endpoint
 from rag.llm.events import End, Text
 from rag.llm.failures import Failure, Reason
-from rag.llm.provider import Provider
 
 PING = ChatRequest("answer", "ping", (), (Message("user", "ping"),), max_tokens=1)
 FINE: frozenset[Reason] = frozenset({"empty", "content_filtered"})  # it reads us, and one token is not much
@@ -23,11 +23,11 @@ WRONG: Mapping[Reason, str] = {
 OTHERWISE = "it fails ({reason}); key and model may be right"
 
 
-async def check_target(provider: Provider) -> str | None:
+async def check_target(endpoint: Endpoint) -> str | None:
     """What is wrong with a target, by a request for one token; None when it answers."""
-    target = provider.target
+    target = endpoint.target
     try:
-        async with asyncio.timeout(target.first_content_timeout_s), aclosing(provider.events(PING)) as events:
+        async with asyncio.timeout(target.first_content_timeout_s), aclosing(endpoint.events(PING)) as events:
             async for event in events:
                 if isinstance(event, Text | End):
                     return None
@@ -38,15 +38,15 @@ async def check_target(provider: Provider) -> str | None:
         if exc.reason in FINE:
             return None
         if exc.reason in {"config", "rejected"}:
-            return _refusal(provider, exc)
+            return _refusal(endpoint, exc)
         reason = exc.reason
     said = WRONG.get(reason, OTHERWISE)
     return said.format(url=target.url, model=target.model, seconds=target.first_content_timeout_s, reason=reason)
 
 
-def _refusal(provider: Provider, failure: Failure) -> str:
+def _refusal(endpoint: Endpoint, failure: Failure) -> str:
     """Which of key, model and address the provider means, as far as its status tells."""
-    target = provider.target
+    target = endpoint.target
     by_status = {
         401: f"it refuses the key; check {target.name} in RAG_CHAT_KEYS",
         403: f"the key may not do this there; check {target.name} in RAG_CHAT_KEYS, its account and region",

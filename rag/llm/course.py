@@ -27,7 +27,7 @@ from rag.llm.hop import Hop
 from rag.llm.lanes import Route
 from rag.llm.policy import RULES, SLOW, Policy, backoff_s, tell
 from rag.llm.reasons import Skip, away, sentence, skipped
-from rag.llm.retry_quota import RetryQuota
+from rag.llm.retry_purse import RetryPurse
 from rag.values import Deadline
 
 AHEAD_S = 0.05  # of the caller's own clock, so that it is we who say what happened
@@ -38,14 +38,14 @@ class Course:
     """Retries and fallback of one request. Both are bounded, by number and by one deadline."""
 
     def __init__(
-        self, route: Route, request: ChatRequest, deadline: Deadline, *, policy: Policy, quota: RetryQuota,
+        self, route: Route, request: ChatRequest, deadline: Deadline, *, policy: Policy, purse: RetryPurse,
         rng: random.Random,
     ) -> None:  # fmt: skip
         """Begin before the first target of *route*."""
         self.route = route
         self._request = request
         self._policy = policy
-        self._quota = quota
+        self._purse = purse
         self._rng = rng
         left_s = deadline.remaining_s()
         kept_s = min(policy.kept_for_sentences_s, left_s / 5) if route.extractive else min(AHEAD_S, left_s / 20)
@@ -81,7 +81,7 @@ class Course:
     def answered(self) -> None:
         """Count a whole answer."""
         if self._tries.total() == 1:
-            self._quota.earn()
+            self._purse.earn()
 
     def failed(self, trial: Trial, failure: Failure) -> None:
         """Count the failure of *trial*, tell the breaker, and decide what comes next."""
@@ -98,7 +98,7 @@ class Course:
             tell(hop, trial.permit, failure, self._policy)
         self._decide(hop, failure)
 
-    def settle(self) -> None:
+    def tell_unreached(self) -> None:
         """Tell the breakers of the targets that could not be reached; all of several at once is the network's fault."""
         if not self._unreached:
             return
@@ -114,7 +114,7 @@ class Course:
 
     def check(self) -> None:
         """Raise the error that ends the request, unless the extractive model may still answer it."""
-        self.settle()
+        self.tell_unreached()
         if self._over or not self.route.extractive:
             raise self.error()
 
@@ -183,7 +183,7 @@ class Course:
             tokens = hop.target.context_tokens
             self._skip([other for other in self._waiting if other.target.context_tokens <= tokens], "context_length")
         wait_s = self._wait_s(hop, failure)
-        if wait_s is not None and self._in_time(wait_s) and self._quota.take(after_timeout=failure.reason in SLOW):
+        if wait_s is not None and self._in_time(wait_s) and self._purse.take(after_timeout=failure.reason in SLOW):
             self._again = hop, wait_s
 
     def _wait_s(self, hop: Hop, failure: Failure) -> float | None:

@@ -11,6 +11,7 @@ from rag.calls import NO_TOKENS, Attempt, Call, ChatRequest, Reply
 from rag.marks import literal
 from rag.protocols import Reranker
 from rag.sentences import sentences
+from rag.settings import EXTRACTIVE
 from rag.values import Deadline, Passage
 
 MAX_SENTENCES = 3
@@ -51,8 +52,6 @@ async def find_evidence(
 class ExtractiveModel:
     """Answers only in the sources' own words, so it can be wrong about relevance but never about a quote."""
 
-    provider = "extractive"
-
     def __init__(self, reranker: Reranker) -> None:
         """Choose sentences by *reranker*."""
         self._reranker = reranker
@@ -66,8 +65,7 @@ class ExtractiveModel:
         call.attempts.append(
             Attempt(
                 number=len(call.attempts) + 1,
-                target=self.provider,
-                provider=self.provider,
+                target=EXTRACTIVE,
                 model=self._reranker.name,
                 outcome="answered",
                 usage=NO_TOKENS,
@@ -77,7 +75,7 @@ class ExtractiveModel:
         )
         return Reply(
             text=" ".join(f"{literal(e.text)} [{e.n}]" for e in chosen),
-            provider=self.provider,
+            target=EXTRACTIVE,
             model=self._reranker.name,
             usage=NO_TOKENS,
             spans=tuple((e.n, e.start, e.start + len(e.text)) for e in chosen),

@@ -14,7 +14,7 @@ from rag.llm.course import Course
 from rag.llm.failures import Failure
 from rag.llm.lanes import Lanes
 from rag.llm.policy import RULES, Policy
-from rag.llm.retry_quota import RetryQuota
+from rag.llm.retry_purse import RetryPurse
 from rag.protocols import ChatModel
 from rag.telemetry import Metrics, log
 
@@ -37,7 +37,7 @@ class FailoverChat:
         self._metrics = metrics
         self._policy = policy or Policy()
         self._rng = rng or random.Random()  # noqa: S311 - jitter
-        self._quota = RetryQuota()
+        self._purse = RetryPurse()
 
     async def complete(self, request: ChatRequest, call: Call) -> Reply:
         """The whole reply. Nothing is shown before, so the next target is asked also when an answer broke off."""
@@ -58,14 +58,14 @@ class FailoverChat:
         route = self.lanes.route(request)
         if call.unpaid is not None:
             route = route.unpaid(call.unpaid)
-        course = Course(route, request, call.deadline, policy=self._policy, quota=self._quota, rng=self._rng)
+        course = Course(route, request, call.deadline, policy=self._policy, purse=self._purse, rng=self._rng)
         before = len(call.attempts)
         try:
             while trial := await course.next_trial():
                 try:
                     async with aclosing(trial.pieces(call)) as pieces:
                         async for piece in pieces:
-                            course.settle()  # these words came: it is not the network
+                            course.tell_unreached()  # these words came: it is not the network
                             yield piece
                 except Failure as failure:
                     _log(trial, failure)
@@ -82,7 +82,7 @@ class FailoverChat:
                 async for item in items:
                     yield replace(item, degraded=degraded) if isinstance(item, Reply) else item
         finally:
-            course.settle()
+            course.tell_unreached()
             self._count(call.attempts[before:])
 
     def _count(self, attempts: Sequence[Attempt]) -> None:

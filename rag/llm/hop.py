@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rag.llm.breaker import Breaker
-from rag.llm.provider import Provider
+from rag.llm.endpoint import Endpoint
 from rag.settings import Target
 
 
 @dataclass(eq=False, slots=True)
 class Hop:
-    """A provider, its breaker, and the attempts under way."""
+    """An endpoint, its breaker, and the attempts under way."""
 
-    provider: Provider
+    endpoint: Endpoint
     breaker: Breaker = field(default_factory=Breaker)
     under_way: int = 0
 
     @property
     def target(self) -> Target:
         """The settings' target."""
-        return self.provider.target
+        return self.endpoint.target

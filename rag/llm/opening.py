@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from rag.errors import SetupError
+from rag.llm.endpoint import Endpoint, open_http
 from rag.llm.extractive import ExtractiveModel
 from rag.llm.failover import FailoverChat
 from rag.llm.hop import Hop
 from rag.llm.lanes import Chain, Lanes
-from rag.llm.provider import Provider, open_http
 from rag.protocols import Reranker
 from rag.settings import EXTRACTIVE, Settings
 from rag.telemetry import Metrics
@@ -27,8 +27,8 @@ async def open_chat(settings: Settings, reranker: Reranker, metrics: Metrics) ->
     Raises SetupError naming everything that is wrong with them.
     """
     check_chat(settings)
-    async with open_providers(settings) as providers:
-        hops = {provider.target.name: Hop(provider) for provider in providers}
+    async with open_endpoints(settings) as endpoints:
+        hops = {endpoint.target.name: Hop(endpoint) for endpoint in endpoints}
         for name, hop in hops.items():
             metrics.target_state.labels(name).set_function(partial(_state, hop))
         lanes = Lanes(
@@ -41,10 +41,10 @@ async def open_chat(settings: Settings, reranker: Reranker, metrics: Metrics) ->
 
 
 @asynccontextmanager
-async def open_providers(settings: Settings) -> AsyncIterator[list[Provider]]:
-    """A provider for each target, with its key."""
+async def open_endpoints(settings: Settings) -> AsyncIterator[list[Endpoint]]:
+    """An endpoint for each target, with its key."""
     async with open_http() as http:
-        yield [Provider(target, settings.chat_keys.get(target.name), http) for target in settings.chat_targets]
+        yield [Endpoint(target, settings.chat_keys.get(target.name), http) for target in settings.chat_targets]
 
 
 def _state(hop: Hop) -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from rag.protocols import Leg, Reranker
+from rag.ranking import Ranking
 from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.legs import both
 from rag.retrieval.phrases import holding, phrases
@@ -19,37 +20,15 @@ from rag.values import (
     Chunk,
     ContentId,
     Deadline,
-    Fusion,
     Hit,
     LegResult,
     Question,
     RerankState,
     Retrieval,
     TenantId,
-    Tuning,
 )
 
-DEPTH = 50  # of each leg; recall@50 is what the rest can work with
 FOREIGN_WEIGHT = 0.5  # of an embedder that does not know the question's language, beside words that do
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The weights and depth of the ranking, how long a leg may take, and how much the cross-encoder does."""
-
-    rerank_top: int
-    rerank_deadline_s: float
-    rerank_weight: float
-    fused_weight: float
-    dense_weight: float = 1.0
-    lexical_weight: float = 1.0
-    depth: int = DEPTH
-    leg_deadline_s: float = 10.0
-    fusion: Fusion = "scores"
-
-    def of(self, tuning: Tuning) -> Ranking:
-        """The ranking for a tenant that has values of its own."""
-        return replace(self, **{name: value for name, value in asdict(tuning).items() if value is not None})
 
 
 class Retriever:

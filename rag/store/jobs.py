@@ -159,6 +159,11 @@ async def newest_job(tx: TenantTx, external_id: str) -> Job | None:
     return await get_job(tx, rows[0][0]) if rows else None
 
 
+async def list_jobs(tx: TenantTx, state: str | None, *, limit: int) -> list[Job]:
+    """The tenant's newest jobs, of one *state* if it is given; their `ahead` is None."""
+    return [Job(*row) for row in await tx.fetch("list_jobs", state=state, limit=limit)]
+
+
 async def cancel_job(tx: TenantTx, job_id: UUID) -> Job:
     """The cancelled job; what it would have written is never written.
 

@@ -15,9 +15,13 @@ from rag.values import TenantId
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An attempt to be written, with what it costs by the prices of this moment; None where no price is known."""
+    """An attempt to be written, with the provider, who is paid for it, and what it costs by the prices of this moment.
+
+    `money` is None where no price is known.
+    """
 
     attempt: Attempt
+    provider: str
     money: Decimal | None
 
 
@@ -47,7 +51,7 @@ Group = tuple[str, str, datetime | None]  # the feature, the provider/model, the
 class Sum:
     """Attempts of one group with one price: `moment` and `largest_input` say which of the model's prices.
 
-    `unknown` counts those whose tokens nobody knows.
+    They all used something, or nothing, or nobody knows how much: then they are `unknown`.
     """
 
     group: Group
@@ -59,7 +63,7 @@ class Sum:
     attempts: int
     usage: Usage
     estimated: int
-    unknown: int
+    unknown: bool
 
 
 async def settle(database: Database, tenant_id: TenantId, settlements: Sequence[Settlement]) -> list[tuple[UUID, int]]:
@@ -103,7 +107,7 @@ def _columns(settlements: Sequence[Settlement]) -> dict[str, object]:
         "tasks": [settlement.task for settlement, _ in made],
         "attempts": [a.number for a in attempts],
         "targets": [a.target for a in attempts],
-        "providers": [a.provider for a in attempts],
+        "providers": [entry.provider for _, entry in made],
         "models": [a.model for a in attempts],
         "outcomes": [a.outcome for a in attempts],
         "reasons": [a.reason for a in attempts],

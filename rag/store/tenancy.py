@@ -11,6 +11,8 @@ import binascii
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID, uuid4
 
 from rag.errors import Conflict, NotFound, Unauthenticated
@@ -19,7 +21,19 @@ from rag.values import Principal, TenantId, tenant_id
 
 PREFIX = "rag_"
 SECRET_BYTES = 32
+SHOWN = 38  # characters that tell a key from others and help nobody to guess it: its tenant and half its id
 SCOPES = ("query", "ingest", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key without its secret; `begins` is how it begins."""
+
+    begins: str
+    scopes: frozenset[str]
+    groups: frozenset[str]
+    created_at: datetime
+    revoked_at: datetime | None
 
 
 async def create_tenant(database: Database, name: str) -> TenantId:
@@ -63,7 +77,29 @@ async def create_key(database: Database, tenant: TenantId, *, scopes: frozenset[
         await tx.run(
             "insert_key", key_id=key_id, secret_sha256=_hash(secret), scopes=sorted(scopes), groups=sorted(groups)
         )
-    return PREFIX + base64.urlsafe_b64encode(tenant.bytes + key_id.bytes + secret).decode().rstrip("=")
+    return _text(tenant, key_id, secret)
+
+
+async def list_keys(database: Database, tenant: TenantId) -> list[Key]:
+    """The tenant's keys, the newest first; those that are revoked are among them."""
+    async with database.reading(tenant) as tx:
+        rows = await tx.fetch("list_keys")
+    return [Key(_beginning(tenant, row[0]), frozenset(row[1]), frozenset(row[2]), *row[3:]) for row in rows]
+
+
+async def revoke_key(database: Database, key: str) -> str:
+    """How the key begins that is given whole or by its beginning; it is refused from now on.
+
+    Raises NotFound when no key begins so.
+    """
+    begins, tenant = key[:SHOWN], _tenant_of(key)
+    async with database.tenant(tenant) as tx:
+        ids = [row[0] for row in await tx.fetch("list_keys") if _beginning(tenant, row[0]) == begins]
+        if not ids:
+            raise _no_key(key)
+        for key_id in ids:
+            await tx.run("revoke_key", key_id=key_id)
+    return begins
 
 
 async def delete_key(database: Database, key: str) -> None:
@@ -84,6 +120,29 @@ async def principal_of(database: Database, key: str) -> Principal:
     if not rows or not hmac.compare_digest(bytes(rows[0][0]), _hash(secret)):
         raise Unauthenticated
     return Principal(tenant, frozenset(rows[0][1]), frozenset(rows[0][2]))
+
+
+def _text(tenant: TenantId, key_id: UUID, secret: bytes) -> str:
+    return PREFIX + base64.urlsafe_b64encode(tenant.bytes + key_id.bytes + secret).decode().rstrip("=")
+
+
+def _beginning(tenant: TenantId, key_id: UUID) -> str:
+    return _text(tenant, key_id, b"")[:SHOWN]
+
+
+def _tenant_of(key: str) -> TenantId:
+    """Whose key it is that begins so: its first 18 bytes are 24 characters, and 16 of them the tenant."""
+    try:
+        raw = base64.b64decode(key[len(PREFIX) : len(PREFIX) + 24], altchars=b"-_", validate=True)
+    except ValueError as exc:
+        raise _no_key(key) from exc
+    if not key.startswith(PREFIX) or len(key) < SHOWN:
+        raise _no_key(key)
+    return TenantId(UUID(bytes=raw[:16]))
+
+
+def _no_key(key: str) -> NotFound:
+    return NotFound(f"no key begins with {key[:SHOWN]!r}; `rag key list` shows how each begins")
 
 
 def _parse(key: str) -> tuple[TenantId, UUID, bytes]:

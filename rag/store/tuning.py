@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 
 from psycopg.types.json import Jsonb
 
 from rag.errors import InvalidInput, NotFound, StoreError
+from rag.ranking import check_range, finds_something
 from rag.store.engine import Database
 from rag.values import Tuning, tenant_id
 
-MAX_WEIGHT = 100.0
-MIN_DEPTH, MAX_DEPTH = 10, 500  # fewer leave the fusion nothing to choose from, more cost milliseconds and help nobody
 NAMES = frozenset(field.name for field in fields(Tuning))
 
 
@@ -57,23 +55,8 @@ def checked(values: Mapping[str, object]) -> Tuning:
             raise InvalidInput(f"a ranking has no {name[:40]!r}, only {', '.join(sorted(NAMES))}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InvalidInput(f"{name} is a number, not {str(value)[:40]!r}")
-        _check_range(name, value)
+        check_range(name, value)
     tuned = Tuning(**values)  # type: ignore[arg-type]  # just checked
-    if not _finds_something(tuned.dense_weight, tuned.lexical_weight):
+    if not finds_something(tuned.dense_weight, tuned.lexical_weight):
         raise InvalidInput("dense_weight and lexical_weight: one can be 0 only beside another above 0")
     return tuned
-
-
-def _check_range(name: str, value: float) -> None:
-    if name == "depth":
-        if not isinstance(value, int) or not MIN_DEPTH <= value <= MAX_DEPTH:
-            raise InvalidInput(f"depth is a whole number from {MIN_DEPTH} to {MAX_DEPTH}, not {value}")
-    elif not math.isfinite(value) or not 0 <= value <= MAX_WEIGHT:
-        raise InvalidInput(f"{name} is a number from 0 to {MAX_WEIGHT:g}, not {value}")
-    elif name == "fused_weight" and value == 0:
-        raise InvalidInput("fused_weight is above 0: what the cross-encoder had no time for has no other rank")
-
-
-def _finds_something(dense: float | None, lexical: float | None) -> bool:
-    """Whether one leg counts, whatever the service's settings say of a weight that is None."""
-    return (dense != 0 or bool(lexical)) and (lexical != 0 or bool(dense))

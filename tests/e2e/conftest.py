@@ -23,9 +23,10 @@ from rag.answering.answerer import Answerer
 from rag.app import Background, create_app
 from rag.llm.lanes import Chain, Lanes
 from rag.protocols import ChatModel
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.settings import Settings
 from rag.store.engine import Database, open_database
 from rag.store.tenancy import create_key, create_tenant

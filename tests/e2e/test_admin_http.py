@@ -8,12 +8,12 @@ import pytest
 
 from rag.calls import Usage
 from rag.store.engine import Database
-from rag.store.ledger import Entry, Settlement, settle
+from rag.store.ledger import Settlement, settle
 from rag.store.tenancy import create_tenant
 from rag.values import TenantId
 from tests.e2e.conftest import Caller, MakeKey
 from tests.e2e.test_refusals_http import assert_problem
-from tests.integration.spending import attempt
+from tests.integration.spending import entry
 
 BUDGETS = "/v1/admin/budgets"
 DAILY = {"unit": "tokens", "period": "day", "amount": 100_000}
@@ -52,7 +52,7 @@ async def test_a_budget_is_set_shown_changed_and_deleted(admins: tuple[Caller, C
     "body",
     [
         {**DAILY, "amount": -1}, {**DAILY, "amount": "NaN"}, {**DAILY, "amount": "Infinity"},
-        {**DAILY, "amount": "1e30"},
+        {**DAILY, "amount": "1e30"}, {**DAILY, "amount": 1.5}, {**DAILY, "amount": "0.5"},
         {**DAILY, "amount": None}, {**DAILY, "unit": "words"}, {**DAILY, "period": "year"}, {**DAILY, "tenant": "acme"},
         {"unit": "tokens", "period": "day"},
     ],
@@ -115,9 +115,9 @@ async def test_usage_without_a_price_costs_null(
 ) -> None:
     tenant = await create_tenant(service_database, next(tenant_names))
     admin = Caller(http, await make_key(tenant, "admin"))
-    known = attempt(1, provider="openai", model="gpt-4o-mini", usage=Usage(1000, 0, 0, 100, 0))
-    unknown = attempt(2, provider="127.0.0.1", model="ours", usage=Usage(10, 0, 0, 1, 0))
-    ended = Settlement(uuid4(), "query", "answer", (Entry(known, None), Entry(unknown, None)))
+    known = entry(1, provider="openai", model="gpt-4o-mini", usage=Usage(1000, 0, 0, 100, 0))
+    unknown = entry(2, provider="127.0.0.1", model="ours", usage=Usage(10, 0, 0, 1, 0))
+    ended = Settlement(uuid4(), "query", "answer", (known, unknown))
     await settle(service_database, tenant, [ended])
 
     used = (await admin.send("GET", "/v1/admin/usage?group_by=model")).json()

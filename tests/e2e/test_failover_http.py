@@ -178,7 +178,12 @@ async def test_the_state_of_each_target_is_in_readyz_and_metrics(failing) -> Non
         unready = await service.caller.http.get("/readyz")
 
     assert (ready.status_code, ready.json()["chat"]) == (200, {"p1": "disabled", "p2": "closed"})
+    assert ready.json()["chat_means"] == {
+        "p1": "refusing: its key, model or credit is not accepted, which needs you; it is tried again in minutes",
+        "p2": "in use: it gets requests",
+    }
     assert (unready.status_code, unready.json()["code"]) == (503, "upstream_unavailable")
+    assert "p1 is disabled (refusing: its key" in unready.json()["detail"]
 
 
 async def _until(seen) -> None:  # type: ignore[no-untyped-def]

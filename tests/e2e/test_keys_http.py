@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
+from collections.abc import Callable
+from subprocess import CompletedProcess
 from typing import Any
 
 import httpx2
 import pytest
 
+from rag.store.engine import Database
+from rag.store.tenancy import principal_of
 from rag.values import TenantId
-from tests.e2e.conftest import MARKDOWN, Caller, MakeKey, document
+from tests.e2e.conftest import MARKDOWN, Caller, MakeKey, Service, document
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
@@ -82,6 +88,45 @@ async def test_the_word_bearer_may_have_any_case(acme: Caller) -> None:
     headers = {"Authorization": f"bearer {acme.key}"}
 
     assert (await acme.http.get("/v1/documents", headers=headers)).status_code == 200
+
+
+@pytest.fixture
+def run(service: tuple[Service, str], process_environment: dict[str, str]) -> Callable[..., CompletedProcess[str]]:
+    """Runs a `rag` command beside the running service."""
+
+    def finish(*arguments: str) -> CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "rag", *arguments],
+            env={**process_environment, "DATABASE_URL": service[1]}, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+
+    return finish
+
+
+async def test_a_revoked_key_is_refused_at_its_next_request_and_no_other_is(
+    newcomer: Caller, service_database: Database, make_key: MakeKey, run: Callable[..., CompletedProcess[str]]
+) -> None:
+    tenant = (await principal_of(service_database, newcomer.key)).tenant_id
+    other = Caller(newcomer.http, await make_key(tenant, "ingest"))
+    before = [(await caller.send("GET", "/v1/documents")).status_code for caller in (newcomer, other)]
+
+    done = run("key", "revoke", newcomer.key[:38])
+    refused = await newcomer.send("GET", "/v1/documents")
+    allowed = await other.send("GET", "/v1/documents")
+
+    assert before == [200, 200]
+    assert (done.returncode, done.stdout) == (0, f"{newcomer.key[:38]} is refused from now on\n"), done.stderr
+    assert_problem(refused, 401, "unauthenticated")
+    assert allowed.status_code == 200
+
+
+async def test_a_key_may_be_revoked_whole_and_twice(
+    newcomer: Caller, run: Callable[..., CompletedProcess[str]]
+) -> None:
+    codes = [run("key", "revoke", newcomer.key).returncode for _ in range(2)]
+
+    assert codes == [0, 0]
+    assert_problem(await newcomer.send("GET", "/v1/documents"), 401, "unauthenticated")
 
 
 @pytest.mark.parametrize(("method", "path", "request_"), WRITING, ids=names(WRITING))

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import httpx2
 import psycopg
@@ -14,7 +17,7 @@ from ingest.worker import Worker
 from rag.errors import UpstreamError
 from rag.values import tenant_id
 from rag.wiring import Services
-from tests.e2e.conftest import MARKDOWN, Caller, FakeService, OpenFake
+from tests.e2e.conftest import MARKDOWN, Caller, FakeService, OpenFake, serving_process
 from tests.e2e.test_query_http import events
 from tests.fakes import FakeChat, embedders, parse_directly
 
@@ -34,7 +37,20 @@ async def test_the_process_is_live_and_ready(http: httpx2.AsyncClient) -> None:
     live, ready = await http.get("/healthz"), await http.get("/readyz")
 
     assert (live.status_code, live.json()) == (200, {"status": "live"})
-    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "database": "ok", "models": "ok", "chat": {}})
+    parts = {"database": "ok", "models": "ok", "chat": {}, "chat_means": {}}
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", **parts})
+
+
+def test_the_log_of_a_server_warns_of_settings_without_effect(
+    clone: Callable[[], str], process_environment: dict[str, str], tmp_path: Path
+) -> None:
+    target = {"name": "spare", "dialect": "openai", "url": "http://127.0.0.1:9/v1", "model": "m"}
+    own = {"DATABASE_URL": clone(), "RAG_CHAT_TARGETS": json.dumps([target])}
+
+    with serving_process({**process_environment, **own}, tmp_path) as serving:
+        logged = serving.log.read_text()
+
+    assert "RAG_CHAT_TARGETS: spare is in no chain of RAG_CHAT_CHAINS, so nothing asks it" in logged
 
 
 async def test_metrics_count_requests_by_route_and_status_and_name_nobody(acme: Caller) -> None:

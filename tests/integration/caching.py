@@ -12,9 +12,10 @@ import psycopg
 from rag.answering.answerer import Answerer
 from rag.calls import Answer, Attempt, Call, ChatRequest, Reply, Usage
 from rag.protocols import ChatModel
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.settings import Settings, Target
 from rag.store.engine import Database
 from rag.values import Deadline, Principal, Question, TenantId
@@ -63,7 +64,7 @@ class ScriptedChat(StreamedChat):
             yield Reply("".join(self.pieces), "fake", f"{self.target}-large", SPENT, **self.reply)
         finally:
             number = len(call.attempts) + 1
-            call.attempts.append(Attempt(number, self.target, "fake", self.target, outcome, SPENT))  # type: ignore[arg-type]
+            call.attempts.append(Attempt(number, self.target, self.target, outcome, SPENT))  # type: ignore[arg-type]
 
 
 def settings(*chain: str, **changed: Any) -> Settings:

@@ -34,11 +34,12 @@ async def start(
     await make_tenant(NAME)
     environment = {**process_environment, "DATABASE_URL": database_url}
 
-    def begin(*arguments: str | Path, models: Path | None = None) -> subprocess.Popen[str]:
+    def begin(*arguments: str | Path, models: Path | None = None, **changed: str) -> subprocess.Popen[str]:
+        own = {**environment, **changed}
         return subprocess.Popen(
             [sys.executable, "-m", "rag", *map(str, arguments), "--tenant", NAME],
             cwd=REPOSITORY,
-            env={**environment, "RAG_MODELS_DIR": str(models)} if models else environment,
+            env={**own, "RAG_MODELS_DIR": str(models)} if models else own,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -51,8 +52,8 @@ async def start(
 def run(start: Start) -> Run:
     """Runs a `rag` command to its end."""
 
-    def finish(*arguments: str | Path, models: Path | None = None) -> subprocess.CompletedProcess[str]:
-        with start(*arguments, models=models) as process:
+    def finish(*arguments: str | Path, models: Path | None = None, **changed: str) -> subprocess.CompletedProcess[str]:
+        with start(*arguments, models=models, **changed) as process:
             try:
                 out, err = process.communicate(timeout=120)
             finally:

@@ -11,9 +11,10 @@ from ingest.pipeline import CHUNKER, Pipeline, Source
 from ingest.reindex import Reindex
 from rag.analysis import ANALYSER
 from rag.protocols import Embedder, Vectors
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.store.generations import Index, Indexes, indexes_of, open_next
 from rag.values import Recipe, TenantId

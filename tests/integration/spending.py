@@ -15,6 +15,7 @@ from rag.calls import Attempt, Call, ChatRequest, Message, Reply, Usage
 from rag.settings import Price, Target
 from rag.store.budgets import Budget, Period, Unit, list_budgets, put_budget
 from rag.store.engine import Database
+from rag.store.ledger import Entry
 from rag.values import Deadline, TenantId
 from tests.fakes import StreamedChat
 
@@ -24,8 +25,13 @@ WHOLE = Usage(input_uncached=40, input_cache_read=0, input_cache_write=0, output
 
 
 def attempt(number: int = 1, **changed: Any) -> Attempt:
-    defaults = {"target": "main", "provider": "openai", "model": "some-model", "outcome": "answered", "usage": WHOLE}
+    defaults = {"target": "main", "model": "some-model", "outcome": "answered", "usage": WHOLE}
     return Attempt(number=number, **{"first_content_ms": 1.0, **defaults, **changed})
+
+
+def entry(number: int = 1, *, provider: str = "openai", money: Decimal | None = None, **changed: Any) -> Entry:
+    """An attempt for which *provider* is paid."""
+    return Entry(attempt(number, **changed), provider, money)
 
 
 class SpendingChat(StreamedChat):

@@ -25,7 +25,7 @@ async def test_the_same_question_is_answered_once_and_then_again_for_nothing(
 
     assert (first.cache, second.cache, len(chat.requests)) == ("miss", "hit", 1)
     assert (second.text, second.citations) == (first.text, first.citations) != ("", ())
-    assert (second.provider, second.model, second.status) == ("fake", "one-large", "answered")
+    assert (second.target, second.model, second.status) == ("fake", "one-large", "answered")
     assert (first.usage.input, second.usage.input, second.usage.output) == (7, 0, 0)
     assert kept(owner, filled) == 1
 

@@ -45,7 +45,7 @@ async def test_of_fifty_calls_at_once_on_a_budget_for_five_the_model_answers_fiv
 
     reasons = [reply.degraded.reason for reply in replies if reply.degraded]
     spent = await budget(database, tenant, period)
-    assert Counter(reply.provider for reply in replies) == {"main": 5, "extractive": 45}
+    assert Counter(reply.target for reply in replies) == {"main": 5, "extractive": 45}
     assert reasons == ["budget"] * 45
     assert len(target.hits) == 5
     assert (spent.spent, spent.reserved) == (5 * reserved_by(request()), 0)

@@ -7,9 +7,10 @@ import psycopg
 import pytest
 
 from ingest.pipeline import Pipeline, Source
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.store.search import MAX_PLACES
 from rag.values import Chunk, Facets, Question, TenantId

@@ -15,9 +15,10 @@ from ingest.pipeline import Pipeline, Source
 from rag.answering.followup import joined
 from rag.calls import Message
 from rag.inference.onnx import OnnxEmbedder
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.store.tenancy import create_tenant
 from rag.values import Question, Scope, TenantId

@@ -62,7 +62,7 @@ async def test_sources_whose_placeholders_are_longer_than_what_they_hide_are_pac
     async with guarded(chat, settings, database, Metrics()) as model:
         answer = await ask(answerer(database, model, settings), tenant, "Who does the team write to?")
 
-    assert (answer.status, answer.provider) == ("answered", "p1")
+    assert (answer.status, answer.target) == ("answered", "p1")
     assert 1 <= len(answer.sources) < 6
 
 

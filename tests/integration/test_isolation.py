@@ -9,11 +9,12 @@ from uuid import UUID
 import pytest
 
 from rag.errors import NotFound
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.expand import expand
 from rag.retrieval.filters import parse_filter
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.documents import fingerprints, get_document, list_documents
 from rag.store.engine import Database
 from rag.store.jobs import Upload, cancel_job, enqueue, get_job

@@ -13,9 +13,10 @@ import psycopg
 import pytest
 
 from rag.errors import DeadlineExceeded, StoreError
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.values import Retrieval, TenantId
 from tests.conftest import POOL_SIZE, MakeTenant

@@ -18,13 +18,14 @@ import rag.answering.settlement as settlement
 from rag.calls import NO_TOKENS, Usage
 from rag.errors import BudgetExceeded, SetupError, StoreUnavailable, UpstreamTimeout
 from rag.store.engine import Database, open_database
-from rag.store.ledger import Entry, Settlement, settle
+from rag.store.ledger import Settlement, settle
 from rag.values import TenantId
 from tests.integration.spending import (
     SpendingChat,
     attempt,
     budget,
     call,
+    entry,
     give,
     ledger,
     metered,
@@ -88,7 +89,7 @@ async def test_bug_23_to_settle_twice_is_to_settle_once(
     await metered(database, SpendingChat()).complete(request(), made)
     before = await budget(database, tenant)
 
-    again = Settlement(made.id, "query", "answer", (Entry(attempt(), Decimal(1)),))
+    again = Settlement(made.id, "query", "answer", (entry(money=Decimal(1)),))
     written = [await settle(database, tenant, [again]), await settle(database, tenant, [again, again])]
 
     assert written == [[], []]
@@ -179,7 +180,7 @@ async def test_a_chain_without_a_paid_target_reserves_nothing_and_is_written_dow
     database: Database, tenant: TenantId, owner: psycopg.Connection
 ) -> None:
     await give(database, tenant, 1)
-    chat = SpendingChat(attempt(target="extractive", provider="extractive", usage=NO_TOKENS))
+    chat = SpendingChat(attempt(target="extractive", usage=NO_TOKENS))
 
     await metered(database, chat, chains={"answer": []}).complete(request(), call(tenant))
 

@@ -10,10 +10,11 @@ import pytest
 
 from ingest.pipeline import Pipeline, Source
 from rag.analysis import folded
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.phrases import holding, phrases
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.documents import delete_document
 from rag.store.engine import Database
 from rag.values import Facets, Hit, Leaf, Retrieval, Scope, TenantId

@@ -9,9 +9,10 @@ import pytest
 
 from ingest.pipeline import Pipeline, Source
 from rag.inference.onnx import OnnxEmbedder
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.values import Hit, TenantId
 from tests.conftest import MakeTenant

@@ -8,10 +8,11 @@ import pytest_asyncio
 
 from eval.bench.noted import Notes, NotingDatabase
 from rag.protocols import Leg, Ordinals
+from rag.ranking import Ranking
 from rag.retrieval import dense
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.documents import delete_document
 from rag.store.engine import Database
 from rag.store.neighbours import graph_if_large

@@ -147,10 +147,42 @@ def test_the_doctor_asks_each_chat_target_and_says_what_is_wrong(run: Run) -> No
     unknown = run("doctor", RAG_CHAT_CHAINS=json.dumps({"answer": ["nobody"]}))
 
     assert done.returncode == 1
-    assert "wrong      chat target away, nothing answers at http://127.0.0.1:9/v1" in done.stdout
+    assert "wrong      chat target away: nothing answers at http://127.0.0.1:9/v1" in done.stdout
     assert KEY not in done.stdout + done.stderr
     assert unknown.returncode == 1
-    assert "RAG_CHAT_CHAINS: answer names nobody, which is no target" in unknown.stderr.splitlines()[-1]
+    assert "wrong      RAG_CHAT_CHAINS: answer names nobody, which is no target\n" in unknown.stdout
+
+
+def test_one_fault_hides_no_other_from_the_doctor(run: Run, tmp_path: Path) -> None:
+    nobodys = "postgresql://nobody:secret@127.0.0.1:9/rag"
+
+    done = run("doctor", RAG_EMBEDDER="onnx", RAG_EMBEDDER_KEY="", RAG_MODELS_DIR=str(tmp_path), DATABASE_URL=nobodys)
+
+    verdicts = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    assert [(verdict, what) for verdict, what, _ in verdicts] == [
+        ("ok", "settings;"), ("wrong", f"{tmp_path}/bge_small_en/model.onnx"), ("ok", "reranker"), ("ok", "answers"),
+        ("wrong", "the"),
+    ]  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "the database cannot be used now" in done.stdout
+    assert "secret" not in done.stdout
+
+
+def test_the_list_of_model_files_says_what_brings_those_that_are_missing(run: Run, tmp_path: Path) -> None:
+    listed = run("models", "list", RAG_MODELS_DIR=str(tmp_path))
+
+    *files, last = listed.stdout.splitlines()
+    assert [line.split()[0] for line in files] == ["missing"] * 4
+    assert (last, listed.returncode) == ("`rag models pull` fetches what is not ok", 1)
+
+
+def test_the_doctor_warns_of_settings_without_effect_and_calls_them_no_fault(run: Run) -> None:
+    price = json.dumps({"qwen": [{"input": 1, "output": 2}]})
+
+    done = run("doctor", RAG_PRICES=price)
+
+    assert "warning    RAG_PRICES: no chat target or model is named qwen, for RAG_CHAT_TARGETS is empty" in done.stdout
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("variable", ["RAG_EMBEDDER_KEY", "RAG_RERANKER_KEY"])
@@ -158,7 +190,8 @@ def test_a_wrong_key_is_one_line_that_names_the_variable(run: Run, variable: str
     done = run("doctor", **{variable: "sk-wrong"})
 
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(f"refuses the key (401); check {variable}")
+    [wrong] = [line for line in done.stdout.splitlines() if line.startswith("wrong")]
+    assert wrong.endswith(f"refuses the key (401); check {variable}")
     assert "sk-wrong" not in done.stdout + done.stderr
 
 
@@ -171,7 +204,7 @@ def test_two_embedders_may_be_listed_each_with_its_key(run: Run, models_url: str
     )
 
     assert "embedder bge-small-en-v1.5-int8, remote:words, remote:words?document_prefix=d;" in done.stdout
-    assert twice.stderr.splitlines()[-1] == "rag: RAG_EMBEDDER lists remote:words twice"
+    assert "wrong      RAG_EMBEDDER lists remote:words twice\n" in twice.stdout
 
 
 def test_no_switch_to_an_index_whose_embedder_refused_everything(
@@ -199,4 +232,4 @@ def test_an_embedder_that_refuses_documents_is_a_wrong_setting(run: Run, models_
     done = run("doctor", RAG_EMBEDDER=f"{models_url}?model=words&document_prefix={POISON}")
 
     assert done.returncode == 1
-    assert "the content filter says no" in done.stderr
+    assert "the content filter says no" in done.stdout

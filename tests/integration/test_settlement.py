@@ -25,7 +25,7 @@ from tests.integration.spending import attempt, budget, give, ledger
 
 def ended(output: int = 10, number: int = 1) -> Settlement:
     made = attempt(number, usage=Usage(40, 0, 0, output, 0))
-    return Settlement(uuid4(), "query", "answer", (Entry(made, Decimal("0.01")),))
+    return Settlement(uuid4(), "query", "answer", (Entry(made, "openai", Decimal("0.01")),))
 
 
 async def test_calls_that_end_together_share_few_transactions_and_are_charged_each(

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from rag.protocols import Reranker
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.documents import delete_document
 from rag.store.engine import Database
 from rag.values import Deadline, Question, TenantId

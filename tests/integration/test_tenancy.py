@@ -27,7 +27,7 @@ Statement = sql.SQL | sql.Composed
 
 TABLES = sorted(metadata.tables)
 CHANGEABLE = [table for table in TABLES if table != "ledger"]
-ATTEMPT = Attempt(1, "here", "somebody", "some-model", "answered", Usage(input_uncached=70, output=7))
+ATTEMPT = Attempt(1, "here", "some-model", "answered", Usage(input_uncached=70, output=7))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def fill(database: Database, tenant: TenantId) -> None:
     async with database.tenant(tenant) as tx:
         await put_budget(tx, "tokens", "day", Decimal(1000))
     await reserve(database, tenant, uuid4(), tokens=100, money=None, lasts_s=60)
-    await settle(database, tenant, [Settlement(uuid4(), "query", "answer", (Entry(ATTEMPT, None),))])
+    await settle(database, tenant, [Settlement(uuid4(), "query", "answer", (Entry(ATTEMPT, "somebody", None),))])
     await graph_if_large(database, tenant, above=0)
 
 

@@ -9,9 +9,10 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from rag.errors import InvalidInput, NotFound, StoreError
+from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Ranking, Retriever
+from rag.retrieval.retriever import Retriever
 from rag.store.engine import Database
 from rag.store.indexes import index_state
 from rag.store.tuning import tune
@@ -40,14 +41,14 @@ def documents() -> list[PreparedDocument]:
 
 
 @pytest.fixture
-def tenant_set(database_url: str, process_environment: dict[str, str]) -> Run:
-    """Runs `rag tenant set NAME` to its end."""
+def tenant_command(database_url: str, process_environment: dict[str, str]) -> Run:
+    """Runs `rag tenant` to its end."""
 
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "rag", "tenant", "set", NAME, *options],
+            [sys.executable, "-m", "rag", "tenant", *arguments],
             cwd=REPOSITORY,
-            env={**process_environment, "DATABASE_URL": database_url},
+            env={**process_environment, "DATABASE_URL": database_url, **environment},
             capture_output=True,
             text=True,
             timeout=60,
@@ -185,20 +186,31 @@ async def test_a_ranking_that_nothing_of_ours_stored_is_an_error_and_no_guess(
 
 
 @pytest.mark.usefixtures("tuned")
-def test_the_command_changes_and_prints_the_ranking(tenant_set: Run) -> None:
-    changed = tenant_set("--dense-weight", "0.25", "--depth", "80")
-    shown = tenant_set()
-    back = tenant_set("--depth", "default")
+def test_the_command_changes_and_prints_the_ranking(tenant_command: Run) -> None:
+    changed = tenant_command("set", NAME, "--dense-weight", "0.25", "--depth", "80")
+    shown = tenant_command("show", NAME)
+    back = tenant_command("set", NAME, "--depth", "default")
 
     assert changed.stdout.splitlines() == [
         "dense_weight    0.25",
-        "lexical_weight  default",
+        "lexical_weight  1 (default)",
         "depth           80",
-        "rerank_weight   default",
-        "fused_weight    default",
+        "rerank_weight   1 (default)",
+        "fused_weight    2 (default)",
     ]
     assert shown.stdout == changed.stdout
-    assert back.stdout.splitlines()[2] == "depth           default"
+    assert back.stdout.splitlines()[2] == "depth           50 (default)"
+
+
+@pytest.mark.usefixtures("tuned")
+def test_what_a_tenant_has_not_of_its_own_is_shown_as_the_settings_say_it(tenant_command: Run) -> None:
+    shown = tenant_command("show", NAME, RAG_DENSE_WEIGHT="0.5", RAG_SEARCH_DEPTH="100")
+
+    assert shown.stdout.splitlines()[:3] == [
+        "dense_weight    0.5 (default)",
+        "lexical_weight  1 (default)",
+        "depth           100 (default)",
+    ]
 
 
 @pytest.mark.usefixtures("tuned")
@@ -211,7 +223,7 @@ def test_the_command_changes_and_prints_the_ranking(tenant_set: Run) -> None:
     ],
     ids=["a word", "too deep", "half a chunk"],
 )
-def test_the_command_says_what_is_wrong_in_one_line(tenant_set: Run, arguments: list[str], reason: str) -> None:
-    refused = tenant_set(*arguments)
+def test_the_command_says_what_is_wrong_in_one_line(tenant_command: Run, arguments: list[str], reason: str) -> None:
+    refused = tenant_command("set", NAME, *arguments)
 
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", reason)

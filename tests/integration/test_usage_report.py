@@ -11,14 +11,14 @@ import pytest
 
 from rag.answering.prices import Prices
 from rag.answering.usage import Report, parse_keys, parse_span, usage_report
-from rag.calls import Attempt, Usage
+from rag.calls import NO_TOKENS, Usage
 from rag.errors import InvalidInput
 from rag.settings import Price
 from rag.store.engine import Database
 from rag.store.ledger import Entry, Settlement, settle
 from rag.values import TenantId
 from tests.conftest import MakeTenant
-from tests.integration.spending import attempt
+from tests.integration.spending import entry
 
 MONTH = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
 PRICES = Prices(
@@ -31,16 +31,16 @@ PRICES = Prices(
 )
 
 
-def used(uncached: int, cached: int, output: int, *, model: str = "ours", number: int = 1) -> Attempt:
+def used(uncached: int, cached: int, output: int, *, model: str = "ours", number: int = 1) -> Entry:
     usage = Usage(uncached, cached, 0, output, 0)
-    return attempt(number, target=f"to-{model}", provider="127.0.0.1", model=model, usage=usage)
+    return entry(number, target=f"to-{model}", provider="127.0.0.1", model=model, usage=usage)
 
 
 async def write(
-    database: Database, owner: psycopg.Connection, tenant: TenantId, day: str, *made: Attempt, feature: str = "query"
+    database: Database, owner: psycopg.Connection, tenant: TenantId, day: str, *made: Entry, feature: str = "query"
 ) -> UUID:
     """One call that ended on a day of March 2026, at noon unless a time is given."""
-    ended = Settlement(uuid4(), feature, "answer", tuple(Entry(one, None) for one in made))
+    ended = Settlement(uuid4(), feature, "answer", made)
     await settle(database, tenant, [ended])
     moment = datetime.fromisoformat(f"2026-03-{day}" if "T" in day else f"2026-03-{day}T12:00").replace(tzinfo=UTC)
     owner.execute(
@@ -87,7 +87,38 @@ async def test_an_unknown_price_is_unknown_and_says_whose(
         ("127.0.0.1/theirs", None, ("127.0.0.1/theirs",)),
     ]
     assert (found.total.cost, found.total.known_cost) == (None, Decimal("0.00105"))
-    assert found.total.unpriced == ("127.0.0.1/theirs",)
+    assert (found.total.unpriced, found.total.unknown) == (("127.0.0.1/theirs",), 1)
+
+
+async def test_an_attempt_that_used_nothing_costs_nothing_and_takes_no_fee_for_a_request(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    refused = entry(1, target="down", provider="127.0.0.1", model="theirs", outcome="failed", usage=NO_TOKENS)
+    searched = {"target": "s", "provider": "perplexity", "model": "sonar"}  # a request has a price there
+    await write(database, owner, tenant, "02", refused, used(100, 0, 0, number=2))
+    await write(database, owner, tenant, "02", entry(1, **searched, outcome="failed", usage=NO_TOKENS))
+
+    costs = {line.model: (line.cost, line.unknown) for line in (await report(database, tenant, "model")).lines}
+
+    assert costs == {
+        "127.0.0.1/ours": (Decimal("0.0002"), 0),
+        "127.0.0.1/theirs": (0, 0),
+        "perplexity/sonar": (0, 0),
+    }
+
+
+async def test_attempts_of_unknown_usage_are_counted_and_what_is_known_beside_them_is_still_said(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    unsaid = entry(2, target="to-ours", provider="127.0.0.1", model="ours", usage=Usage(50))
+    await write(database, owner, tenant, "02", used(100, 0, 50), unsaid)
+    await write(database, owner, tenant, "02", used(100, 0, 50))
+
+    [line] = (await report(database, tenant, "model")).lines
+
+    # 2 x (100 x 2 + 50 x 8) dollars for a million
+    assert (line.cost, line.known_cost, line.unknown, line.attempts) == (None, Decimal("0.0012"), 1, 3)
+    assert line.unpriced == ()  # it has a price; what it lacks is a count
 
 
 async def test_a_price_set_later_is_applied_to_what_was_used_before(
@@ -117,7 +148,7 @@ async def test_long_inputs_are_priced_one_by_one_and_not_as_their_sum(
 ) -> None:
     tiered = {"target": "main", "provider": "anthropic", "model": "claude-sonnet-4-5"}
     for size in (150_000, 150_000, 250_000):
-        await write(database, owner, tenant, "02", attempt(**tiered, usage=Usage(size, 0, 0, 0, 0)))
+        await write(database, owner, tenant, "02", entry(**tiered, usage=Usage(size, 0, 0, 0, 0)))
 
     found = await report(database, tenant)
 

@@ -48,6 +48,15 @@ SELECT j.job_id, j.document_id, j.external_id, j.state, j.stage, j.attempts, j.c
                 AND (q.run_at, q.job_id) < (mine.run_at, mine.job_id)) END
   FROM jobs j WHERE j.tenant_id = %(tenant_id)s AND j.job_id = %(job_id)s;
 
+-- name: list_jobs
+-- The newest jobs of the tenant in a state, or in any, in the order of Job's fields; how many are before them is not said.
+SELECT job_id, document_id, external_id, state, stage, attempts, chunks, unchanged, warnings, error_code, error_detail,
+       created_at, started_at, finished_at, stage_at, now(), chunks_done, chunks_total, NULL
+  FROM jobs
+ WHERE tenant_id = %(tenant_id)s AND state = coalesce(%(state)s::text, state)
+ ORDER BY created_at DESC, job_id
+ LIMIT %(limit)s;
+
 -- name: newest_job
 -- The id of the newest job of a document.
 SELECT job_id FROM jobs WHERE tenant_id = %(tenant_id)s AND document_id = %(document_id)s

@@ -120,19 +120,19 @@ SELECT b.unit, b.period, b.amount,
 
 -- name: ledger_sums
 -- Tokens by class of attempts that have one price: one model at one target, half an hour, and one step of tiers by
--- the size of the input (*steps* are the first sizes of each), under the keys that were asked for.
+-- the size of the input (*steps* are the first sizes of each), under the keys that were asked for. Those whose tokens
+-- nobody knows are apart, and so are those that used none: they cost nothing.
 SELECT CASE WHEN %(by_feature)s THEN feature ELSE '' END, CASE WHEN %(by_model)s THEN provider || '/' || model ELSE '' END,
        CASE WHEN %(by_day)s THEN date_trunc('day', settled_at, 'UTC') END, target, provider, model,
        date_bin('30 minutes', settled_at, '2000-01-01T00:00Z'), max(input), count(*),
        coalesce(sum(input_uncached), 0)::bigint, coalesce(sum(input_cache_read), 0)::bigint,
        coalesce(sum(input_cache_write), 0)::bigint, coalesce(sum(output), 0)::bigint,
-       coalesce(sum(reasoning), 0)::bigint, count(*) FILTER (WHERE estimated),
-       count(*) FILTER (WHERE input_uncached IS NULL OR output IS NULL)
+       coalesce(sum(reasoning), 0)::bigint, count(*) FILTER (WHERE estimated), input_uncached IS NULL OR output IS NULL
   FROM ledger,
        LATERAL (SELECT coalesce(input_uncached, 0) + coalesce(input_cache_read, 0) + coalesce(input_cache_write, 0)) i (input)
  WHERE tenant_id = %(tenant_id)s AND settled_at >= %(since)s AND settled_at < %(until)s
- GROUP BY 1, 2, 3, 4, 5, 6, 7, width_bucket(input, %(steps)s::bigint[])
- ORDER BY 1, 2, 3, 4, 5, 6, 7;
+ GROUP BY 1, 2, 3, 4, 5, 6, 7, 16, input + output = 0, width_bucket(input, %(steps)s::bigint[])
+ ORDER BY 1, 2, 3, 4, 5, 6, 7, 16;
 
 -- name: ledger_calls
 -- How many calls there were, by the keys that were asked for.

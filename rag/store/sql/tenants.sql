@@ -66,6 +66,16 @@ VALUES (%(tenant_id)s, %(key_id)s, %(secret_sha256)s, %(scopes)s, %(groups)s);
 SELECT secret_sha256, scopes, groups FROM keys
  WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND revoked_at IS NULL;
 
+-- name: list_keys
+-- The keys of the tenant without their secrets, the newest first.
+SELECT key_id, scopes, groups, created_at, revoked_at FROM keys
+ WHERE tenant_id = %(tenant_id)s
+ ORDER BY created_at DESC, key_id;
+
+-- name: revoke_key
+-- One row touched when there is such a key: it is refused from now on.
+UPDATE keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s;
+
 -- name: delete_key
 -- One row touched when there was such a key.
 DELETE FROM keys WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s;

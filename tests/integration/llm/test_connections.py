@@ -16,7 +16,7 @@ import pytest
 
 from rag.llm import connections
 from rag.llm.connections import Connections
-from rag.llm.provider import open_http
+from rag.llm.endpoint import open_http
 from tests.integration.llm.fake_server import refusing_url
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

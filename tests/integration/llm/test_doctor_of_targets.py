@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from rag.llm.checking import check_target
-from rag.llm.provider import Provider, open_http
+from rag.llm.endpoint import Endpoint, open_http
 from rag.settings import Target
 from tests.integration.llm.fake_server import FakeServer, refusing_url
 from tests.integration.llm.fake_steps import Script, blackhole, cut, done, eof, fails, fin, good, role
@@ -23,7 +23,7 @@ async def fault(fake: FakeServer, script: Script, **facts: Any) -> str | None:
     dialect = facts.get("dialect", "openai")
     own = {"name": "p1", "dialect": dialect, "url": fake.url("p1", dialect), "model": "model-1", **facts}
     async with open_http() as http:
-        return await check_target(Provider(Target(**own), SecretStr(KEY), http))
+        return await check_target(Endpoint(Target(**own), SecretStr(KEY), http))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -500,8 +500,8 @@ async def test_a_chain_may_change_its_dialect(fake: FakeServer) -> None:
     async with open_theatre(fake, *chain) as theatre:
         seen = await theatre.stream()
 
-    assert (seen.reply.text, seen.reply.provider) == (TEXT, "p3")
-    assert [attempt.provider for attempt in seen.attempts] == ["anthropic", "gemini", "ollama"]
+    assert (seen.reply.text, seen.reply.target) == (TEXT, "p3")
+    assert [attempt.target for attempt in seen.attempts] == ["p1", "p2", "p3"]
 
 
 async def test_resets_of_several_hosts_that_had_the_prompt_are_not_the_network(fake: FakeServer) -> None:

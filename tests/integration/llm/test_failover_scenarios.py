@@ -226,7 +226,7 @@ async def test_S15_an_outage_is_asked_seldom_and_is_over_soon_after_its_end(fake
         during = len(fake.hits["p1"])
         fake.play("p1", good(TEXT))
         over = time.monotonic()
-        while (await theatre.stream(within_s=4.0)).reply.provider != "p1":
+        while (await theatre.stream(within_s=4.0)).reply.target != "p1":
             await asyncio.sleep(4 * scale)
             assert time.monotonic() - over < 30 * scale, "it is not back"
 
@@ -243,6 +243,6 @@ async def test_S16_the_answer_names_the_target_that_gave_it_and_what_it_took(fak
         seen = await theatre.stream()
 
     reply = seen.reply
-    assert (reply.provider, reply.model, reply.degraded) == ("p2", "model-2", None)
+    assert (reply.target, reply.model, reply.degraded) == ("p2", "model-2", None)
     assert (reply.usage.input, reply.usage.output, reply.usage.estimated) == (120, 9, False)
     assert [attempt.usage.output for attempt in seen.attempts] == [0, 9]

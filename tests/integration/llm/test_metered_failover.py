@@ -72,7 +72,7 @@ async def test_a_target_that_refused_costs_nothing_and_the_one_that_answered_wha
     async with opened(fake, database, tenant) as (_, chat):
         reply = await chat.complete(asked(), call(tenant))
 
-    assert reply.provider == "p2"
+    assert reply.target == "p2"
     assert ledger(owner, tenant, ROW)[-1] == (2, "p2", "answered", "", 12, 5, False)
     assert [row[1:6] for row in ledger(owner, tenant, ROW)[:-1]] == [("p1", "failed", "overloaded", 0, 0)]
     assert await spent(database, tenant) == (17, Decimal("0.000032"))  # 12 x 1 + 5 x 4 dollars for a million

@@ -13,11 +13,11 @@ from uuid import UUID
 from rag.calls import Attempt, Call, ChatRequest, Message, Reply
 from rag.errors import RagError
 from rag.llm.breaker import Breaker, BreakerLimits
+from rag.llm.endpoint import Endpoint, open_http
 from rag.llm.failover import FailoverChat
 from rag.llm.hop import Hop
 from rag.llm.lanes import Chain, Lanes
 from rag.llm.policy import Policy
-from rag.llm.provider import Provider, open_http
 from rag.settings import Target
 from rag.telemetry import Metrics
 from rag.values import Deadline, TenantId
@@ -130,7 +130,7 @@ async def open_theatre(
                 "model": f"model-{n}", "connect_timeout_s": 2 * scale, "first_content_timeout_s": PATIENCE_S,
                 "idle_timeout_s": PATIENCE_S, **own,
             }  # fmt: skip
-            hops[facts["name"]] = Hop(Provider(Target(**facts), None, http), Breaker(limits(scale)))
+            hops[facts["name"]] = Hop(Endpoint(Target(**facts), None, http), Breaker(limits(scale)))
         metrics = Metrics()
         lanes = Lanes({"answer": Chain(tuple(hops.values()))})
         chat = FailoverChat(lanes, None, metrics, policy=policy(scale), rng=random.Random(6))  # type: ignore[arg-type]

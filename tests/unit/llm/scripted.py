@@ -74,7 +74,7 @@ class Sentences(StreamedChat):
     async def stream(self, request: ChatRequest, call: Call) -> AsyncGenerator[str | Reply, None]:
         self.hits += 1
         call.attempts.append(
-            Attempt(len(call.attempts) + 1, "extractive", "extractive", "sentences", "answered", Usage(), "", 1.0, 1.0)
+            Attempt(len(call.attempts) + 1, "extractive", "sentences", "answered", Usage(), "", 1.0, 1.0)
         )
         yield "From the sources. [1]"
         yield Reply("From the sources. [1]", "extractive", "sentences")

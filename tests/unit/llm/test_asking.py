@@ -11,7 +11,7 @@ import pytest
 from rag.calls import ChatRequest, Message
 from rag.errors import SetupError
 from rag.llm.failures import Failure
-from tests.unit.llm.wire import DIALECTS, KEY, REQUEST, provider
+from tests.unit.llm.wire import DIALECTS, KEY, REQUEST, endpoint
 
 TALK = (
     Message("system", "Be brief."),
@@ -33,7 +33,7 @@ async def asked(dialect: str, request: ChatRequest = TALKING, key: str = KEY, **
         return httpx2.Response(500)
 
     with pytest.raises(Failure):
-        await anext(provider(dialect, respond, key, **more).events(request))
+        await anext(endpoint(dialect, respond, key, **more).events(request))
     [only] = sent
     return only
 
@@ -186,13 +186,13 @@ async def test_half_a_character_is_sent_as_a_question_mark(dialect: str) -> None
 @pytest.mark.parametrize("key", ["hunter2\n", "hunter2 x", "hünter2"])
 def test_a_key_that_no_header_carries_is_refused_unsaid(key: str) -> None:
     with pytest.raises(SetupError, match="the key of p1 has characters") as caught:
-        provider("openai", lambda _: httpx2.Response(500), key)
+        endpoint("openai", lambda _: httpx2.Response(500), key)
 
     assert "nter2" not in caught.value.detail
 
 
 def test_no_provider_shows_its_key() -> None:
-    asked_one = provider("openai", lambda _: httpx2.Response(500))
+    asked_one = endpoint("openai", lambda _: httpx2.Response(500))
 
     assert KEY not in repr(asked_one)
     assert REQUEST.question not in repr(asked_one)

@@ -106,7 +106,7 @@ async def test_a_call_that_may_not_spend_is_answered_by_the_sentences_and_asks_n
 
     reply = await stage.chat.complete(asked(), call)
 
-    assert (reply.provider, p1.hits) == ("extractive", [])
+    assert (reply.target, p1.hits) == ("extractive", [])
     assert reply.degraded == Degraded("budget", "0 of 10 tokens are left", (skipped("p1", "budget"),), 60)
 
 

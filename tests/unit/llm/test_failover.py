@@ -50,7 +50,7 @@ async def test_a_failure_before_the_first_words_is_not_seen(reason: Any) -> None
 
     assert "".join(pieces) == "Five days. [1]"
     assert isinstance(reply, Reply)
-    assert reply.provider == "p2"
+    assert reply.target == "p2"
     assert ("p1", "failed", reason) in stage.tried()
 
 
@@ -116,7 +116,7 @@ async def test_what_is_too_long_goes_only_to_a_target_that_reads_more() -> None:
 
     reply = await Stage(small, same, larger).complete()
 
-    assert (reply.provider, same.hits) == ("p3", [])
+    assert (reply.target, same.hits) == ("p3", [])
 
 
 async def test_a_whole_answer_may_come_from_the_next_target_though_the_first_broke_off() -> None:
@@ -231,7 +231,7 @@ async def test_whoever_has_more_time_than_usual_has_all_of_it(monkeypatch: pytes
 
     reply = await stage.complete(within_s=200)
 
-    assert reply.provider == "p2"
+    assert reply.target == "p2"
 
 
 async def test_the_callers_time_ends_everything_and_is_no_fault_of_a_quick_target() -> None:
@@ -261,7 +261,7 @@ async def test_the_sentences_of_the_sources_answer_when_all_else_failed_and_in_t
     failovers = stage.metrics.registry.get_sample_value(
         "rag_chat_failovers_total", {"left": "p1", "taken": "extractive"}
     )
-    assert (reply.provider, failovers) == ("extractive", 1)
+    assert (reply.target, failovers) == ("extractive", 1)
     assert reply.degraded is not None
     assert reply.degraded.reason == "deadline"
     assert stage.tried() == [("p1", "failed", "deadline"), ("extractive", "answered", "")]
@@ -270,7 +270,7 @@ async def test_the_sentences_of_the_sources_answer_when_all_else_failed_and_in_t
 async def test_the_sentences_alone_are_no_lesser_answer() -> None:
     reply = await Stage(extractive=True).complete()
 
-    assert (reply.provider, reply.degraded) == ("extractive", None)
+    assert (reply.target, reply.degraded) == ("extractive", None)
 
 
 async def test_an_answer_of_a_lower_tier_is_degraded_and_one_of_the_same_is_not() -> None:
@@ -304,7 +304,7 @@ async def test_a_target_is_asked_again_after_the_time_it_named() -> None:
 
     reply = await Stage(p1).complete()
 
-    assert reply.provider == "p1"
+    assert reply.target == "p1"
     gap = p1.hits[1] - p1.hits[0]
     assert 0.2 <= gap <= 0.2 + TENTH.backoff_s + 0.05
 
@@ -315,7 +315,7 @@ async def test_with_another_target_free_nobody_waits() -> None:
 
     reply = await Stage(p1, Scripted("p2")).complete()
 
-    assert (reply.provider, len(p1.hits)) == ("p2", 1)
+    assert (reply.target, len(p1.hits)) == ("p2", 1)
     assert time.monotonic() - started < 0.2
 
 
@@ -372,7 +372,7 @@ async def test_a_target_that_alone_cannot_be_reached_is_left_alone() -> None:
     stage = Stage(p1, Scripted("p2"))
 
     for _ in range(4):
-        assert (await stage.complete()).provider == "p2"
+        assert (await stage.complete()).target == "p2"
 
     assert stage.breaker("p1").state == "open"
     assert len(p1.hits) == 6  # five in a row opened it within the third request, whose second attempt was under way

@@ -9,9 +9,9 @@ import httpx2
 from pydantic import SecretStr
 
 from rag.calls import ChatRequest, Message, Usage
+from rag.llm.endpoint import Endpoint
 from rag.llm.events import End, Event, Text
 from rag.llm.failures import Failure
-from rag.llm.provider import Provider
 from rag.settings import Target
 from tests.integration.llm.fake_rendering import RENDERINGS
 from tests.integration.llm.fake_steps import Script
@@ -30,9 +30,9 @@ def target(dialect: str, **more: object) -> Target:
     return Target.model_validate({"name": "p1", "dialect": dialect, "url": URLS[dialect], "model": "m", **more})
 
 
-def provider(dialect: str, respond: Respond, key: str = KEY, **more: object) -> Provider:
+def endpoint(dialect: str, respond: Respond, key: str = KEY, **more: object) -> Endpoint:
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(respond))
-    return Provider(target(dialect, **more), SecretStr(key), http)
+    return Endpoint(target(dialect, **more), SecretStr(key), http)
 
 
 def rendered(dialect: str, script: Script) -> bytes:
@@ -58,7 +58,7 @@ async def told(
             yield chunk
 
     given = {"Content-Type": RENDERINGS[dialect].content_type, **(headers or {})}
-    asked = provider(dialect, lambda _: httpx2.Response(status, headers=given, content=body()), **more)
+    asked = endpoint(dialect, lambda _: httpx2.Response(status, headers=given, content=body()), **more)
     async with aclosing(asked.events(request)) as events:
         return [event async for event in events]
 

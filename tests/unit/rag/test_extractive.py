@@ -113,6 +113,6 @@ async def test_the_stream_is_the_reply_in_pieces_and_then_the_reply(passage: Mak
     *pieces, last = [p async for p in model.stream(asked("q", (passage(1, DAYS),), 512), a_call())]
 
     assert isinstance(last, Reply)
-    assert last.provider == "extractive"
+    assert last.target == "extractive"
     assert "".join(str(piece) for piece in pieces) == last.text == f"{DAYS} [1]"
     assert len(pieces) == 5

@@ -25,7 +25,7 @@ def test_a_reply_is_read_as_it_was_written_but_cost_nothing(
     read = KeptReply.read(kept.as_json())
 
     assert (read.reply.text, read.reply.spans, read.sources) == (text, spans, kept.sources)
-    assert (read.reply.provider, read.reply.model, read.reply.finish) == ("openai", "large", "stop")
+    assert (read.reply.target, read.reply.model, read.reply.finish) == ("openai", "large", "stop")
     assert read.reply.usage == NO_TOKENS
 
 

@@ -9,8 +9,8 @@ import genai_prices
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
-from rag.answering.prices import FREE, Prices, plain, seller, steps
-from rag.calls import Usage
+from rag.answering.prices import FREE, Prices, cost_of, paid_name, plain, seller, steps
+from rag.calls import NO_TOKENS, Usage
 from rag.errors import SetupError
 from rag.settings import Price, load_settings
 
@@ -71,6 +71,22 @@ def test_the_price_of_the_target_comes_before_that_of_the_model_and_both_before_
     ]
 
     assert [rates and rates.input * 1_000_000 for rates in found] == [1, 2, Decimal("0.15")]
+
+
+def test_a_model_has_the_price_of_its_name_in_reports_before_that_of_its_name_alone() -> None:
+    prices = Prices({"azure/gpt-4o": [price("2026-01-01", "1", "1")], "gpt-4o": [price("2026-01-01", "2", "2")]})
+
+    found = [prices.rates("main", paid, "gpt-4o", moment=NOW, input_tokens=1) for paid in ("azure", "openai")]
+
+    assert [rates and rates.input * 1_000_000 for rates in found] == [1, 2]
+    assert paid_name("azure", "gpt-4o") == "azure/gpt-4o"
+
+
+def test_nothing_costs_nothing_though_nobody_knows_the_price_and_half_a_count_costs_nobody_knows_what() -> None:
+    assert cost_of(NO_TOKENS, None) == 0
+    assert cost_of(Usage(input_uncached=0, output=0), None) == 0
+    assert cost_of(Usage(input_uncached=0, input_cache_read=1, output=0), None) is None
+    assert [cost_of(usage, FREE) for usage in (Usage(), Usage(0), Usage(None, output=0))] == [None] * 3
 
 
 def test_cached_input_costs_as_other_input_unless_it_has_a_price() -> None:

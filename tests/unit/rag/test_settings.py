@@ -77,6 +77,21 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, valu
         load_settings()
 
 
+def test_an_unknown_variable_hides_no_wrong_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PORTS", "1")
+    monkeypatch.setenv("RAG_SEARCH_DEPTH", "3")
+
+    with pytest.raises(SetupError, match=r"wrong setting: RAG_SEARCH_DEPTH: .*; unknown setting RAG_PORTS"):
+        load_settings()
+
+
+def test_what_is_no_list_is_said_in_the_words_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_PRICES", '{"qwen3": 3}')
+
+    with pytest.raises(SetupError, match="wrong setting: RAG_PRICES: qwen3: Input should be a list"):
+        load_settings()
+
+
 @pytest.mark.parametrize("name", ["RAG_CHAT_KEYS", "RAG_CHAT_TARGETS", "RAG_CHAT_CHAINS"])
 @pytest.mark.parametrize(
     "value", ["{'p1': 'hunter2'}", '{"p1": "hunter2"', '{"p1": ["hunter2"]}', '"hunter2"', "hunter2"]

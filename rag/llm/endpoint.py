@@ -64,7 +64,7 @@ async def open_http() -> AsyncIterator[httpx2.AsyncClient]:
         yield http
 
 
-class Provider:
+class Endpoint:
     """One target. Tries nothing twice and watches no clock but that of connecting."""
 
     def __init__(self, target: Target, key: SecretStr | None, http: httpx2.AsyncClient) -> None:

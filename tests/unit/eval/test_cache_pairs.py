@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eval.__main__ import main
-from eval.bench.answer_cache import Compared, Pair, calibration, rates, read_pairs
+from eval.cache import Compared, Pair, calibration, rates, read_pairs
 from eval.errors import CannotRun
 from tests.conftest import REPOSITORY
 

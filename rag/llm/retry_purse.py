@@ -8,7 +8,7 @@ COST_AFTER_TIMEOUT = 10  # what was slow is slow for others too
 EARNED = 1
 
 
-class RetryQuota:
+class RetryPurse:
     """Tokens that retries cost and first attempts that succeed earn."""
 
     def __init__(self, tokens: int = CAPACITY) -> None:
