@@ -98,7 +98,7 @@ def test_every_statement_says_what_it_returns_and_is_used(name: str) -> None:
 def test_every_statement_that_is_used_exists() -> None:
     used = {
         call.args[0].value
-        for method in ("fetch", "run", "run_many", "copy")
+        for method in ("fetch", "run", "run_many", "copy", "named")
         for path, call in calls(method)
         if place(path).startswith("rag/store/") and call.args and isinstance(call.args[0], ast.Constant)
     }

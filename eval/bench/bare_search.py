@@ -13,7 +13,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 
 from eval.bench.bare import Way, model
-from eval.bench.noted import Notes, NotingDatabase, Statement
+from eval.bench.noted import Notes, NotingDatabase
 from rag.inference.onnx import QUERY_PREFIX
 from rag.protocols import Embedder
 from rag.ranking import DEPTH
@@ -21,11 +21,12 @@ from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.settings import Settings
 from rag.store.engine import Database
+from rag.store.messages import AT_REST, Asked
 from rag.store.schema import APP_ROLE
 from rag.values import Question, TenantId
 
 ALONE = Way(threads=1, intra_op=1, batch=1)
-PLANS = {"plan_cache_mode": "force_custom_plan", "random_page_cost": "1.1"}  # as the service's connections
+PLANS = {**AT_REST, "random_page_cost": "1.1"}  # as the service's connections
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Searched:
     """A question, and the statements of each leg that do the searching."""
 
     text: str
-    dense: Sequence[Statement]
-    postings: Sequence[Statement]
+    dense: Sequence[Asked]
+    postings: Sequence[Asked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ class Bare:
 
 async def listen(
     tenant: TenantId, database: Database, embedder: Embedder, questions: Sequence[Question]
-) -> tuple[list[Searched], dict[str, str]]:
-    """The statements that the legs send for each question, and the settings that the dense one makes first."""
+) -> list[Searched]:
+    """The statements that the legs send for each question."""
     notes = Notes()
     noting = NotingDatabase(database, notes)
     dense = DenseLeg(noting, {embedder.name: embedder}, exact_below=Settings.model_fields["exact_below"].default)
@@ -70,7 +71,7 @@ async def listen(
         vectors = notes.take("vector")
         await lexical(tenant, question, DEPTH)
         found.append(Searched(question.text, vectors, notes.take("terms")))
-    return found, notes.settings
+    return found
 
 
 class BareSearch:
@@ -95,10 +96,12 @@ class BareSearch:
 
 
 @contextmanager
-def bare_search(tenant: TenantId, folder: Path, url: str, settings: Mapping[str, str]) -> Iterator[BareSearch]:
-    """The bare parts over the tenant's rows in the database at *url*, with *settings* for the dense statement."""
-    with plain_connection(tenant, url, settings) as dense, plain_connection(tenant, url, {}) as postings:
-        yield BareSearch(folder, dense, postings)
+def bare_search(tenant: TenantId, folder: Path, url: str, like: Searched) -> Iterator[BareSearch]:
+    """The bare parts over the tenant's rows in the database at *url*, with the settings of the statements of *like*."""
+    settings = (like.dense[0].settings, like.postings[0].settings)
+    dense, postings = (plain_connection(tenant, url, of_leg) for of_leg in settings)
+    with dense as for_dense, postings as for_postings:
+        yield BareSearch(folder, for_dense, for_postings)
 
 
 @contextmanager
@@ -111,6 +114,6 @@ def plain_connection(tenant: TenantId, url: str, settings: Mapping[str, str]) ->
         yield connection
 
 
-def _send(connection: psycopg.Connection, sent: Sequence[Statement]) -> None:
+def _send(connection: psycopg.Connection, sent: Sequence[Asked]) -> None:
     for statement in sent:
         connection.execute(statement.text, statement.parameters, binary=True).fetchall()

@@ -4,41 +4,32 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from psycopg import sql
 from psycopg.rows import TupleRow
 
-from rag.store.engine import Compiled, Database, TenantTx
-from rag.store.statements import statements
+from rag.store.engine import Database, ReadingTx, SnapshotTx
+from rag.store.messages import Asked
 from rag.values import TenantId
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement as it went to the driver."""
-
-    text: sql.SQL | sql.Composed
-    parameters: dict[str, object]
 
 
 @dataclass(slots=True)
 class Notes:
-    """What was sent since the notes were last taken, and every setting that was ever made for a statement."""
+    """What was asked since the notes were last taken, in how many messages."""
 
-    statements: list[Statement] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
+    statements: list[Asked] = field(default_factory=list)
+    messages: int = 0
 
-    def take(self, parameter: str) -> list[Statement]:
+    def take(self, parameter: str) -> list[Asked]:
         """The statements with that parameter; the notes are empty then."""
         found = [statement for statement in self.statements if parameter in statement.parameters]
         self.statements.clear()
+        self.messages = 0
         return found
 
 
 class NotingDatabase(Database):
-    """A database that notes what is sent to it in snapshots."""
+    """A database that notes what is asked of it by those who only read."""
 
     def __init__(self, database: Database, notes: Notes) -> None:
         """Pass on to *database*."""
@@ -46,30 +37,33 @@ class NotingDatabase(Database):
         self._notes = notes
 
     @asynccontextmanager
-    async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
+    async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[SnapshotTx]:
         """As the database's own."""
         async with self._inner.snapshot(tenant_id) as tx:
             yield _NotingTx(tx, self._notes)
 
+    @asynccontextmanager
+    async def reading(self, tenant_id: TenantId) -> AsyncIterator[ReadingTx]:
+        """As the database's own."""
+        async with self._inner.reading(tenant_id) as tx:
+            yield _NotingTx(tx, self._notes)
 
-class _NotingTx(TenantTx):
-    def __init__(self, tx: TenantTx, notes: Notes) -> None:
+
+class _NotingTx(SnapshotTx):
+    def __init__(self, tx: ReadingTx, notes: Notes) -> None:
         self._inner = tx
         self._notes = notes
         self.tenant_id = tx.tenant_id
 
-    async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
-        self._note(statements()[statement], parameters)
-        return await self._inner.fetch(statement, **parameters)
+    async def ask(self, asked: Asked) -> list[TupleRow]:
+        self._note(asked)
+        return await self._inner.ask(asked)
 
-    async def select(self, query: Compiled, **parameters: object) -> list[TupleRow]:
-        self._note(query.text, {**query.parameters, **parameters})
-        return await self._inner.select(query, **parameters)
+    async def ask_all(self, *asked: Asked) -> list[list[TupleRow]]:
+        self._note(*asked)
+        return await self._inner.ask_all(*asked)
 
-    async def tune(self, **settings: str) -> None:
-        for name, value in settings.items():  # what is switched back afterwards was on for the statement
-            self._notes.settings.setdefault(name.replace("__", "."), value)
-        await self._inner.tune(**settings)
-
-    def _note(self, text: Any, parameters: dict[str, object]) -> None:
-        self._notes.statements.append(Statement(text, {**parameters, "tenant_id": self.tenant_id}))
+    def _note(self, *asked: Asked) -> None:
+        tenant = {"tenant_id": self.tenant_id}
+        self._notes.statements += [replace(one, parameters={**one.parameters, **tenant}) for one in asked]
+        self._notes.messages += 1

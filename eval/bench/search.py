@@ -25,7 +25,7 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import httpx2
@@ -107,8 +107,8 @@ def _run(home: Home, chunks: int, questions: int) -> Times:
     with server_in(home.folder / "home") as server:
         embedder = OnnxEmbedder(home.embedder, 1)
         lexicon = Lexicon(vocabulary.words())
-        tenant, searched, settings = asyncio.run(_prepare(server, embedder, lexicon, texts, chunks=chunks))
-        with home.service(TENANT) as http, bare_search(tenant, home.embedder, server.url, settings) as bare:
+        tenant, searched = asyncio.run(_prepare(server, embedder, lexicon, texts, chunks=chunks))
+        with home.service(TENANT) as http, bare_search(tenant, home.embedder, server.url, searched[-1]) as bare:
             sys.stderr.write(f"asking {questions} questions\n")
             _measure(searched[:WARM_UP], http, bare)
             return _measure(searched[WARM_UP:], http, bare)
@@ -116,7 +116,7 @@ def _run(home: Home, chunks: int, questions: int) -> Times:
 
 async def _prepare(
     server: Server, embedder: OnnxEmbedder, lexicon: Lexicon, texts: Sequence[str], *, chunks: int
-) -> tuple[TenantId, list[Searched], Mapping[str, str]]:
+) -> tuple[TenantId, list[Searched]]:
     """The filled tenant, and what its legs send for all texts but the first, which say where the clusters are."""
     corpus = Corpus(lexicon, Space(await embedder.embed_documents(texts[:CENTRES])), seed=SEED)
     async with server.open() as store:
@@ -126,7 +126,7 @@ async def _prepare(
         store.settle()
         scope = Scope(frozenset(), NOW)
         questions = [Question(text, scope) for text in texts[CENTRES:]]
-        return tenant, *await listen(tenant, store.database, embedder, questions)
+        return tenant, await listen(tenant, store.database, embedder, questions)
 
 
 def _measure(searched: Sequence[Searched], http: httpx2.Client, bare: BareSearch) -> Times:

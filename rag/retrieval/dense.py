@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from rag.language import language
 from rag.protocols import Embedder, Ordinals, Vectors
-from rag.store.engine import Database, TenantTx
-from rag.store.indexes import IndexState, check_embedder, index_state
-from rag.store.search import (
-    count_matching,
-    nearest_among,
-    nearest_exact,
-    nearest_indexed,
-    nearest_sifted,
-    partition_rows,
-)
+from rag.store.engine import Database, ReadingTx, TenantTx
+from rag.store.indexes import IndexState, asked_state, check_embedder, index_state, state_of
+from rag.store.messages import Asked
+from rag.store.search import among, count_matching, exact, indexed, nearest, pairs, partition_rows, sifted
 from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
 REMEMBERED, REMEMBERED_S = 1000, 60  # scopes, and for how long it is known how to search them
 FEW = 500  # chunks, which are compared in less time than it takes to count those that match
 SIFTED_SHARE = 3  # one in so many in scope, or more: looking up each chunk first takes three times as long
+MORE = 2  # times as many chunks as there were: then it is time to find out anew how to search them
 DEEPER = 4  # times as many rows when copies of one text filled the places
 
 
@@ -58,18 +53,34 @@ class DenseLeg:
         name = next(iter(self._embedders))
         while True:
             vector = await self._embedders[name].embed_query(question.text)
-            async with self._database.snapshot(tenant_id) as tx:
-                state = await index_state(tx, question.scope.index)
-                maker = state.recipe.embedder if state.recipe else name
-                if maker == name:
-                    way = await self._ways.of(tx, question.scope, state) if within is None else _Way.SCOPED
-                    search = _Search(tx, question.scope, vector, state=state, within=within)
-                    found = await search.nearest(state.tuning.depth or depth, way)
-                    pairs = [(content, 1 - distance) for content, distance in found]
-                    result = LegResult.of(pairs, index_version=state.index_version, generation=state.generation)
-                    return replace(result, fits=self._fits(name, question, state), tuning=state.tuning)
-            check_embedder(maker, self._embedders)
-            name = maker
+            asking = _Asking(question.scope, vector, within)
+            state, found = await self._search(tenant_id, name, asking, depth)
+            if found is not None:
+                scored = [(content, 1 - distance) for content, distance in found]
+                result = LegResult.of(scored, index_version=state.index_version, generation=state.generation)
+                return replace(result, fits=self._fits(name, question, state), tuning=state.tuning)
+            name = state.recipe.embedder if state.recipe else name
+            check_embedder(name, self._embedders)
+
+    async def _search(
+        self, tenant_id: TenantId, name: str, asking: _Asking, depth: int
+    ) -> tuple[IndexState, list[tuple[ContentId, float]] | None]:
+        """The index, and the *depth* nearest in it that say different things; None where another embedder made it."""
+        way = None if asking.within is None else _Way.SCOPED
+        guess = None if way else self._ways.guess(tenant_id, asking.scope, name)
+        if guess:
+            async with self._database.reading(tenant_id) as tx:
+                state, found = await asking.by_guess(tx, guess, depth)
+            if guess.holds(state):
+                if found.whole:
+                    return state, found.different
+                way = _Way.SCOPED if found.short else guess.way
+        async with self._database.snapshot(tenant_id) as tx:
+            state = await index_state(tx, asking.scope.index)
+            if state.recipe and state.recipe.embedder != name:
+                return state, None
+            way = way or await self._ways.of(tx, asking.scope, state)
+            return state, await asking.nearest(tx, state, way, state.tuning.depth or depth)
 
     def _fits(self, name: str, question: Question, state: IndexState) -> bool:
         """Whether the embedder knows the question's language, or knows the documents better than words do.
@@ -88,8 +99,22 @@ class _Way(Enum):
     GRAPH = "graph"
 
 
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """The index as it was when the quickest way to search it was found out."""
+
+    state: IndexState
+    way: _Way
+    until: float
+
+    def holds(self, state: IndexState) -> bool:
+        """Whether the way is still good: it finds the same in the same index, but a larger one may have a quicker."""
+        alike = (state.generation, state.tuning.depth) == (self.state.generation, self.state.tuning.depth)
+        return alike and state.alive <= MORE * self.state.alive
+
+
 class _Ways:
-    """Which way is the quickest: found out once a minute for a scope and a version of the tenant's index.
+    """Which way is the quickest: found out once a minute for a scope, and when the tenant's index has grown a lot.
 
     Meanwhile a document may become valid, or the tables be analysed: each way finds enough even then.
     """
@@ -97,20 +122,28 @@ class _Ways:
     def __init__(self, exact_below: int, clock: Callable[[], float]) -> None:
         self._exact_below = exact_below
         self._clock = clock
-        self._known: dict[object, tuple[_Way, float]] = {}
+        self._known: dict[object, _Guess] = {}
+
+    def guess(self, tenant_id: TenantId, scope: Scope, embedder: str) -> _Guess | None:
+        """What was found out last, if that was within the minute and of an index that *embedder* made."""
+        known = self._known.get(_key(tenant_id, scope))
+        if known is None or self._clock() >= known.until or scope.index != "current":
+            return None
+        return known if known.state.recipe is None or known.state.recipe.embedder == embedder else None
 
     async def of(self, tx: TenantTx, scope: Scope, state: IndexState) -> _Way:
-        if state.alive <= min(FEW, self._exact_below):
-            return _Way.SCOPED
-        key = (tx.tenant_id, state.generation, state.index_version, scope.groups, scope.filter, scope.as_of.date())
-        known, until = self._known.get(key, (_Way.SCOPED, 0.0))
-        if self._clock() < until:
-            return known
-        known = await self._found_out(tx, scope, state)
-        self._known[key] = known, self._clock() + REMEMBERED_S
+        """The quickest way now."""
+        key = _key(tx.tenant_id, scope)
+        known = self._known.get(key)
+        if known and self._clock() < known.until and _same(known.state, state):
+            return known.way
+        way = _Way.SCOPED
+        if state.alive > min(FEW, self._exact_below):
+            way = await self._found_out(tx, scope, state)
+        self._known[key] = _Guess(state, way, self._clock() + REMEMBERED_S)
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
-        return known
+        return way
 
     async def _found_out(self, tx: TenantTx, scope: Scope, state: IndexState) -> _Way:
         matching = await count_matching(tx, scope)
@@ -120,37 +153,57 @@ class _Ways:
         return _Way.SIFTED if SIFTED_SHARE * matching > state.alive else _Way.SCOPED
 
 
-class _Search:
-    """One question's search in one snapshot."""
+def _key(tenant_id: TenantId, scope: Scope) -> object:
+    return tenant_id, scope.index, scope.groups, scope.filter, scope.as_of.date()
 
-    def __init__(
-        self, tx: TenantTx, scope: Scope, vector: Vectors, *, state: IndexState, within: Ordinals | None
-    ) -> None:
-        self._tx = tx
-        self._scope = scope
-        self._vector = vector
-        self._state = state
-        self._within = within
 
-    async def nearest(self, depth: int, way: _Way) -> list[tuple[ContentId, float]]:
+def _same(one: IndexState, other: IndexState) -> bool:
+    return (one.generation, one.index_version) == (other.generation, other.index_version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """One question to an index."""
+
+    scope: Scope
+    vector: Vectors
+    within: Ordinals | None
+
+    async def by_guess(self, tx: ReadingTx, guess: _Guess, depth: int) -> tuple[IndexState, _Found]:
+        """The index, and what is near in it if it is as guessed: one message for both."""
+        limit = guess.state.tuning.depth or depth
+        first, rows = await tx.ask_all(asked_state(), self._asked(guess.state, guess.way, limit))
+        return state_of(first), _Found(pairs(rows), limit, guess.way)
+
+    async def nearest(self, tx: TenantTx, state: IndexState, way: _Way, depth: int) -> list[tuple[ContentId, float]]:
         """The *depth* nearest that say different things."""
         limit = depth
         while True:
-            found = await self._rows(limit, way)
-            distinct: dict[ContentId, float] = {}
-            for content, distance in found:
-                distinct.setdefault(content, distance)
-            if len(distinct) >= depth or len(found) < limit:
-                return list(distinct.items())[:depth]
+            found = _Found(await nearest(tx, self._asked(state, way, limit)), limit, way)
+            if found.short:
+                found = _Found(await nearest(tx, self._asked(state, _Way.SCOPED, limit)), limit, _Way.SCOPED)
+            if found.whole or len(found.different) >= depth:
+                return found.different[:depth]
             limit *= DEEPER
 
-    async def _rows(self, limit: int, way: _Way) -> list[tuple[ContentId, float]]:
-        asked = {"generation": self._state.generation, "limit": limit}
-        if self._within is not None:
-            return await nearest_among(self._tx, self._scope, self._vector, self._within, **asked)
-        found: list[tuple[ContentId, float]] = []
+    def _asked(self, state: IndexState, way: _Way, limit: int) -> Asked:
+        asked = {"generation": state.generation, "limit": limit}
+        if self.within is not None:
+            return among(self.scope, self.vector, self.within, **asked)
         if way is _Way.GRAPH:
-            found = await nearest_indexed(self._tx, self._scope, self._vector, chunks=self._state.alive, **asked)
-        elif way is _Way.SIFTED:
-            found = await nearest_sifted(self._tx, self._scope, self._vector, **asked)
-        return found if len(found) == limit else await nearest_exact(self._tx, self._scope, self._vector, **asked)
+            return indexed(self.scope, self.vector, chunks=state.alive, **asked)
+        return (sifted if way is _Way.SIFTED else exact)(self.scope, self.vector, **asked)
+
+
+class _Found:
+    """The nearest rows of a way, of which several may say the same."""
+
+    def __init__(self, rows: Sequence[tuple[ContentId, float]], limit: int, way: _Way) -> None:
+        """Asked for were *limit* rows."""
+        nearest_of_each: dict[ContentId, float] = {}
+        for content, distance in rows:
+            nearest_of_each.setdefault(content, distance)
+        self.different = list(nearest_of_each.items())
+        fewer = len(rows) < limit
+        self.short = fewer and way is not _Way.SCOPED  # another way may find more
+        self.whole = len(self.different) == limit or (fewer and way is _Way.SCOPED)

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from rag.analysis import ANALYSER, analyse, term_id
 from rag.errors import IndexMismatch
 from rag.protocols import Ordinals
-from rag.store.engine import Database, TenantTx
-from rag.store.indexes import IndexState, index_state
+from rag.store.engine import Database, SnapshotTx, TenantTx
+from rag.store.indexes import IndexState, asked_state, index_state, state_of
 from rag.store.postings import Block
-from rag.store.search import live_in_scope, posting_blocks, scoped_ords
+from rag.store.search import asked_blocks, blocks_of, live_in_scope, posting_blocks, scoped_ords
 from rag.values import ContentId, LegResult, Question, Scope, TenantId
 
-# Candidates verified against the chunks table at a time; past these, resolving the whole scope is cheaper.
-BATCHES = (128, 512, 2048)
+# Candidates verified against the chunks table after the first ones; past these, resolving the whole scope is cheaper.
+BATCHES = (512, 2048)
+FIRST = 1.6  # candidates verified at first for each that is wanted: they still do where a third is out of scope
 TIES = 512  # candidates as good as the last one that are verified beside it
 SAMPLE = 4096
+REMEMBERED = 1000  # tenants
 WORTH_SAMPLING = 8 * SAMPLE  # below, sorting a part of the values takes less than looking at them twice
 
 
@@ -32,6 +34,7 @@ class LexicalLeg:
     def __init__(self, database: Database) -> None:
         """Read the postings in *database*."""
         self._database = database
+        self._known: dict[TenantId, IndexState] = {}
 
     async def __call__(
         self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
@@ -41,10 +44,7 @@ class LexicalLeg:
         None when no term of the question is known, *within* given ones all of these.
         """
         async with self._database.snapshot(tenant_id) as tx:
-            state = await index_state(tx, question.scope.index)
-            check_analyser(state)
-            terms = query_terms(question.text, state.langs)
-            blocks = await posting_blocks(tx, list(terms), generation=state.generation)
+            state, terms, blocks = await self._postings(tx, question)
             scores = accumulate(blocks, terms, state)
             if within is not None:
                 scores = narrowed(scores, within, state)
@@ -52,6 +52,29 @@ class LexicalLeg:
             found = await _Verifier(tx, question.scope, state.generation).best(scores, wanted)
         result = LegResult.of(found, index_version=state.index_version, generation=state.generation)
         return replace(result, floor=0.0 if len(found) < wanted else None, tuning=state.tuning)
+
+    async def _postings(self, tx: SnapshotTx, question: Question) -> tuple[IndexState, Counter[int], list[Block]]:
+        """The index, the question's terms in it and their blocks: in one message if it is as it was the last time."""
+        index = question.scope.index
+        known = self._known.get(tx.tenant_id) if index == "current" else None
+        if known is None:
+            state = await index_state(tx, index)
+        else:
+            terms = query_terms(question.text, known.langs)
+            first, rows = await tx.ask_all(asked_state(), asked_blocks(list(terms), generation=known.generation))
+            state = state_of(first)
+        check_analyser(state)
+        if known and (state.generation, state.langs) == (known.generation, known.langs):
+            return state, terms, blocks_of(rows)
+        if index == "current":
+            self._remember(tx.tenant_id, state)
+        terms = query_terms(question.text, state.langs)
+        return state, terms, await posting_blocks(tx, list(terms), generation=state.generation)
+
+    def _remember(self, tenant_id: TenantId, state: IndexState) -> None:
+        self._known[tenant_id] = state
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
 
 
 def check_analyser(state: IndexState) -> None:
@@ -147,7 +170,7 @@ class _Verifier:
     async def best(self, scores: NDArray[np.float32], depth: int) -> list[tuple[ContentId, float]]:
         passed: list[tuple[ContentId, float]] = []
         seen = 0
-        for batch in BATCHES:
+        for batch in (int(FIRST * depth), *BATCHES):
             ranked = best(scores, seen + batch)
             passed += await self._alive(scores, ranked[seen:])
             if len({content for content, _ in passed}) >= depth or ranked.size < seen + batch:

@@ -17,6 +17,7 @@ from sqlalchemy import ClauseElement
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from rag.errors import StoreError, StoreUnavailable
+from rag.store.messages import AT_REST, NO_SETTINGS, PLANNED_ONCE, SNAPSHOT, WRITING, Asked, Connection, Line, named
 from rag.store.schema import APP_ROLE, WORKER_ROLE
 from rag.store.statements import statements
 from rag.values import TenantId
@@ -24,18 +25,9 @@ from rag.values import TenantId
 CONNECT_TIMEOUT_S = 5  # a server that accepts and says nothing
 LOCK_TIMEOUT = "30s"  # for another writer of the same tenant; then the caller hears of it
 # in each transaction: behind a pooler a session's settings would reach other clients, or not the next statement; in
-# one message with its beginning, since a search waits for two dozen messages
+# one message with its beginning, since each is a wait
 _IN_ROLE = sql.SQL("BEGIN; SELECT set_config('role', {}, true)")
-_OF_TENANT = sql.SQL("{}; SELECT set_config('role', {}, true), set_config('app.tenant_id', {}, true)")
-_WRITING = sql.SQL("BEGIN")
-_ALONE = sql.SQL(
-    "SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true),"
-    " set_config('plan_cache_mode', 'force_generic_plan', true)"
-)
-_OF_STATEMENT = sql.SQL("SELECT set_config('role', %s, true), set_config('app.tenant_id', %s, true)")
-_SETTING = sql.SQL("set_config(%s, %s, true)")
-_SNAPSHOT = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-Connection = psycopg.AsyncConnection[TupleRow]
+_OF_TENANT = sql.SQL("BEGIN; SELECT set_config('role', {}, true), set_config('app.tenant_id', {}, true)")
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
 
 
@@ -52,6 +44,10 @@ class Compiled:
         compiled = query.compile(dialect=_DIALECT)
         return cls(sql.SQL(str(compiled)), compiled.params)  # SQLAlchemy's own text, no value in it
 
+    def asked(self, settings: Mapping[str, str] = NO_SETTINGS, /, **parameters: object) -> Asked:
+        """The query with further values, under *settings*."""
+        return Asked(self.text, {**self.parameters, **parameters}, settings)
+
 
 class TenantTx:
     """A transaction that sees one tenant's rows; every statement is given the tenant's id."""
@@ -63,12 +59,22 @@ class TenantTx:
 
     async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
         """The rows of a named statement."""
-        cursor = await self._execute(statements()[statement], self._with(parameters))
-        return await cursor.fetchall()
+        return await self.ask(named(statement, parameters))
+
+    async def select(self, query: Compiled, **parameters: object) -> list[TupleRow]:
+        """The rows of a compiled query."""
+        return await self.ask(query.asked(**parameters))
+
+    async def ask(self, asked: Asked) -> list[TupleRow]:
+        """The rows of a statement; its `tenant_id` parameter is filled in here.
+
+        Who writes gets a plan for the rows there are now, whatever the settings.
+        """
+        return await (await self._execute(asked.text, asked.parameters)).fetchall()
 
     async def run(self, statement: str, **parameters: object) -> int:
         """The number of rows a named statement touched."""
-        return (await self._execute(statements()[statement], self._with(parameters))).rowcount
+        return (await self._execute(statements()[statement], parameters)).rowcount
 
     async def run_many(self, statement: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Run a named statement once for each of *rows*, pipelined."""
@@ -84,17 +90,6 @@ class TenantTx:
                 await copy.write_row(row)
         return count
 
-    async def select(self, query: Compiled, **parameters: object) -> list[TupleRow]:
-        """The rows of a compiled query; its `tenant_id` parameter is filled in here."""
-        cursor = await self._execute(query.text, {**query.parameters, **self._with(parameters)})
-        return await cursor.fetchall()
-
-    async def tune(self, **settings: str) -> None:
-        """Set run-time parameters, dots written as two underscores, until the transaction ends."""
-        calls = sql.SQL(", ").join([_SETTING] * len(settings))
-        pairs = [part for name, value in settings.items() for part in (name.replace("__", "."), value)]
-        await self._begun.execute(sql.SQL("SELECT {}").format(calls), pairs)
-
     @property
     def _begun(self) -> Connection:
         """The connection with the tenant set on it."""
@@ -103,14 +98,53 @@ class TenantTx:
     async def _execute(
         self, query: sql.SQL | LiteralString, parameters: Mapping[str, object]
     ) -> psycopg.AsyncCursor[TupleRow]:
-        return await self._connection.execute(query, parameters, binary=True)
+        return await self._begun.execute(query, self._with(parameters), binary=True)
 
     def _with(self, parameters: Mapping[str, object]) -> dict[str, object]:
         return {**parameters, "tenant_id": self.tenant_id}
 
 
+class ReadingTx(TenantTx):
+    """Reads only, and each time is a transaction by itself, of one message."""
+
+    async def ask(self, asked: Asked) -> list[TupleRow]:
+        """The rows of a statement."""
+        [rows] = await Line(self._connection, self.tenant_id).rows(asked)
+        return rows
+
+    async def ask_all(self, *asked: Asked) -> list[list[TupleRow]]:
+        """The rows of each statement, all of one moment."""
+        return await Line(self._connection, self.tenant_id, begin=SNAPSHOT).last_rows(*asked)
+
+    @property
+    def _begun(self) -> Connection:
+        raise StoreError("what only reads has no transaction to write in")
+
+
+class SnapshotTx(ReadingTx):
+    """Reads only, all of one moment; what begins the transaction goes out with the first statement."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        """Send nothing yet."""
+        super().__init__(connection, tenant_id)
+        self._line = Line(connection, tenant_id, begin=SNAPSHOT)
+
+    async def ask(self, asked: Asked) -> list[TupleRow]:
+        """The rows of a statement."""
+        [rows] = await self._line.rows(asked)
+        return rows
+
+    async def ask_all(self, *asked: Asked) -> list[list[TupleRow]]:
+        """The rows of each statement, in one message."""
+        return await self._line.rows(*asked)
+
+
 class LoneStatement:
-    """A transaction of one statement for one tenant, in one message to the server: where each round trip counts."""
+    """A writing transaction of one statement for one tenant, in one message to the server.
+
+    As in a reading, only that it is carried out once it was sent: what is written then, as what a call of a model
+    cost, must not depend on whether somebody still waits for it.
+    """
 
     def __init__(
         self, tenant_id: TenantId, pool: AsyncConnectionPool[Connection], under_way: set[asyncio.Task[list[TupleRow]]]
@@ -122,8 +156,8 @@ class LoneStatement:
 
     async def fetch(self, statement: str, **parameters: object) -> list[TupleRow]:
         """The rows of a named statement, committed; it is carried out also when its caller is cancelled."""
-        # a connection whose pipeline is left in the middle is of no use to the next
-        work = asyncio.create_task(self._fetch(statement, {**parameters, "tenant_id": self._tenant_id}))
+        # by key, all of them: a plan that is made once will do
+        work = asyncio.create_task(self._fetch(Asked(statements()[statement], parameters, PLANNED_ONCE)))
         self._under_way.add(work)
         work.add_done_callback(self._done)
         return await asyncio.shield(work)
@@ -133,30 +167,11 @@ class LoneStatement:
         if not work.cancelled():
             work.exception()  # heard here, should nobody wait for it any more
 
-    async def _fetch(self, statement: str, given: Mapping[str, object]) -> list[TupleRow]:
+    async def _fetch(self, asked: Asked) -> list[TupleRow]:
         with translated():
             async with self._pool.connection() as connection:
-                async with connection.pipeline():
-                    await connection.execute("BEGIN")
-                    await connection.execute(_ALONE, (APP_ROLE, str(self._tenant_id)))
-                    cursor = await connection.execute(statements()[statement], given, binary=True)
-                    await connection.execute("COMMIT")
-                return await cursor.fetchall()
-
-
-class _ReadingTx(TenantTx):
-    """Each statement is a transaction by itself, which the server makes of all that comes before one Sync."""
-
-    @property
-    def _begun(self) -> Connection:
-        raise StoreError("a reading has no transaction to write many rows or to make settings in")
-
-    async def _execute(
-        self, query: sql.SQL | LiteralString, parameters: Mapping[str, object]
-    ) -> psycopg.AsyncCursor[TupleRow]:
-        async with self._connection.pipeline():
-            await self._connection.execute(_OF_STATEMENT, (APP_ROLE, str(self.tenant_id)))
-            return await super()._execute(query, parameters)
+                [rows] = await Line(connection, self._tenant_id, begin=WRITING).last_rows(asked)
+                return rows
 
 
 class WorkerTx:
@@ -183,28 +198,23 @@ class Database:
     @asynccontextmanager
     async def tenant(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
         """A transaction under row-level security for one tenant."""
-        async with self._transaction(_of_tenant(tenant_id, _WRITING)) as connection:
+        async with self._transaction(_OF_TENANT.format(APP_ROLE, str(tenant_id))) as connection:
             yield TenantTx(connection, tenant_id)
 
     @asynccontextmanager
-    async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
+    async def snapshot(self, tenant_id: TenantId) -> AsyncIterator[SnapshotTx]:
         """As `tenant`, read only, and every statement sees the same moment: counters fit the rows they count."""
-        async with self._transaction(_of_tenant(tenant_id, _SNAPSHOT)) as connection:
-            yield TenantTx(connection, tenant_id)
+        async with self._line() as connection:
+            yield SnapshotTx(connection, tenant_id)
 
     @asynccontextmanager
-    async def reading(self, tenant_id: TenantId) -> AsyncIterator[TenantTx]:
+    async def reading(self, tenant_id: TenantId) -> AsyncIterator[ReadingTx]:
         """As `tenant`, for a statement or two that read: each is a transaction by itself, one wait instead of three."""
-        with translated():
-            async with self._pool.connection() as connection:
-                try:
-                    yield _ReadingTx(connection, tenant_id)
-                finally:
-                    if connection.pgconn.pipeline_status:  # who is cancelled in the middle of one leaves it to nobody
-                        await connection.close()
+        async with self._line() as connection:
+            yield ReadingTx(connection, tenant_id)
 
     def alone(self, tenant_id: TenantId) -> LoneStatement:
-        """As `tenant`, for a single statement."""
+        """As `tenant`, for a single statement that writes."""
         return LoneStatement(tenant_id, self._pool, self._under_way)
 
     @asynccontextmanager
@@ -236,9 +246,15 @@ class Database:
                 await connection.execute(begin, prepare=False)  # several statements cannot be prepared
                 yield connection
 
-
-def _of_tenant(tenant_id: TenantId, begin: sql.SQL) -> sql.Composed:
-    return _OF_TENANT.format(begin, APP_ROLE, str(tenant_id))
+    @asynccontextmanager
+    async def _line(self) -> AsyncIterator[Connection]:
+        with translated():
+            async with self._pool.connection() as connection:
+                try:
+                    yield connection
+                finally:
+                    if connection.pgconn.pipeline_status:  # who is cancelled in the middle of one leaves it to nobody
+                        await connection.close()
 
 
 @contextmanager
@@ -283,8 +299,7 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
 
 async def _configure(connection: Connection) -> None:
     await register_vector_async(connection)
-    # a plan made for any tenant does not use the tenant's own index
-    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    await connection.execute(sql.SQL("SET plan_cache_mode = {}").format(AT_REST["plan_cache_mode"]))
     # what is searched is in memory or on an SSD: by the default of 4, for disks with heads, all of a tenant's chunks
     # are read where a filter lets a hundred pass
     await connection.execute("SET random_page_cost = 1.1")

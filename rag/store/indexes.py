@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+
+from psycopg.rows import TupleRow
 
 from rag.errors import IndexMismatch, NotFound
 from rag.store.engine import TenantTx
+from rag.store.messages import Asked, named
 from rag.store.tuning import tuning_of
 from rag.values import IndexChoice, Recipe, Tuning
 
@@ -41,7 +44,16 @@ async def index_state(tx: TenantTx, index: IndexChoice | int = "current") -> Ind
 
     Raises NotFound when the next one is asked for and none is being built, or one by its number that is not there.
     """
-    rows = await tx.fetch("index_state", next=index == "next", generation=index if isinstance(index, int) else None)
+    return state_of(await tx.ask(asked_state(index)), index)
+
+
+def asked_state(index: IndexChoice | int = "current") -> Asked:
+    """What `state_of` reads, to be sent along with another statement."""
+    return named("index_state", {"next": index == "next", "generation": index if isinstance(index, int) else None})
+
+
+def state_of(rows: Sequence[TupleRow], index: IndexChoice | int = "current") -> IndexState:
+    """As `index_state`, of the rows of `asked_state`."""
     if not rows:
         if index == "next":
             raise NotFound("no index is being built for this tenant; `rag reindex` builds one")

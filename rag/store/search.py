@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -32,6 +32,7 @@ from sqlalchemy import (
 from rag.protocols import Ordinals, Vectors
 from rag.store.engine import Compiled, TenantTx
 from rag.store.filters import parameters, visible
+from rag.store.messages import NO_SETTINGS, PLANNED_ONCE, Asked, named
 from rag.store.postings import Block, read
 from rag.store.schema import chunks, documents, embeddings, neighbours
 from rag.values import DIMS, Chunk, ChunkId, ContentId, DocumentId, Place, Scope
@@ -42,6 +43,13 @@ UNCOUNTED = 2**62  # a partition that was never analysed
 # nearest 50; with too few it may not even come to their neighbourhood (decision 0011)
 EF_LEAST, EF_SHARE, EF_MOST = 300, 500, 1000
 CANDIDATES = 4  # of all vectors compared, for each that is wanted: two of three may be out of scope
+# of a walk: what else the planner could do is to compare all vectors, which it takes for cheap
+_WALK = {
+    "hnsw.iterative_scan": "strict_order",
+    "hnsw.max_scan_tuples": "40000",
+    "enable_seqscan": "off",
+    "enable_sort": "off",
+}
 _D, _C, _E, _N = documents.c, chunks.c, embeddings.c, neighbours.c
 _VECTOR = bindparam("vector", type_=HALFVEC(DIMS))
 _DISTANCE = _E.embedding.op("<=>")(_VECTOR).label("distance")
@@ -70,52 +78,57 @@ async def partition_rows(tx: TenantTx) -> int:
     return estimate if estimate >= 0 else UNCOUNTED
 
 
-async def nearest_exact(
-    tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int
-) -> list[tuple[ContentId, float]]:
-    """The *limit* nearest chunks in scope by content, with cosine distances: every one of them is compared."""
-    return _pairs(await _rows(tx, _exact, scope, vector=HalfVector(vector), generation=generation, limit=limit))
+async def nearest(tx: TenantTx, asked: Asked) -> list[tuple[ContentId, float]]:
+    """The contents of near chunks, with cosine distances, the nearest first: of `exact`, `sifted` and the like."""
+    return pairs(await tx.ask(asked))
 
 
-async def nearest_sifted(
-    tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int
-) -> list[tuple[ContentId, float]]:
-    """As `nearest_exact` where that many of the tenant's nearest vectors are in scope; else too few, as may be.
+def pairs(rows: Sequence[TupleRow]) -> list[tuple[ContentId, float]]:
+    """As `nearest`, of its rows."""
+    found = [(ContentId(content), float(distance)) for content, distance in rows]
+    return sorted(found, key=lambda pair: (pair[1], pair[0]))
+
+
+def exact(scope: Scope, vector: Vectors, *, generation: int, limit: int) -> Asked:
+    """The *limit* nearest chunks in scope: every one of them is compared."""
+    return _asked(_exact, scope, vector=HalfVector(vector), generation=generation, limit=limit)
+
+
+def sifted(scope: Scope, vector: Vectors, *, generation: int, limit: int) -> Asked:
+    """As `exact` where that many of the tenant's nearest vectors are in scope; else too few, as may be.
 
     Every vector is compared, and of the nearest alone it is looked up whether they are in scope: a third of the time.
     """
     values = {"vector": HalfVector(vector), "candidates": CANDIDATES * limit, "generation": generation, "limit": limit}
-    return _pairs(await _rows(tx, _sifted, scope, **values))
+    return _asked(_sifted, scope, **values)
 
 
-async def nearest_indexed(
-    tx: TenantTx, scope: Scope, vector: Vectors, *, generation: int, limit: int, chunks: int
-) -> list[tuple[ContentId, float]]:
+def indexed(scope: Scope, vector: Vectors, *, generation: int, limit: int, chunks: int) -> Asked:
     """Up to *limit* near chunks in scope, by the HNSW index of about so many *chunks*; too few, as may be."""
-    await tx.tune(
-        hnsw__ef_search=str(min(max(chunks // EF_SHARE, EF_LEAST), EF_MOST)),
-        hnsw__iterative_scan="strict_order",
-        hnsw__max_scan_tuples="40000",
-        enable_seqscan="off",
-        enable_sort="off",
-    )
-    rows = await _rows(tx, _indexed, scope, vector=HalfVector(vector), generation=generation, limit=limit)
-    if len(rows) < limit:  # whoever compares all rows after this needs a plan of another kind
-        await tx.tune(enable_seqscan="on", enable_sort="on")
-    return sorted(_pairs(rows), key=lambda pair: (pair[1], pair[0]))
+    candidates = min(max(chunks // EF_SHARE, EF_LEAST), EF_MOST)
+    values = {"vector": HalfVector(vector), "generation": generation, "limit": limit}
+    return _asked(_indexed, scope, {**_WALK, "hnsw.ef_search": str(candidates)}, **values)
 
 
-async def nearest_among(
-    tx: TenantTx, scope: Scope, vector: Vectors, ords: Ordinals, *, generation: int, limit: int
-) -> list[tuple[ContentId, float]]:
-    """As `nearest_exact`, of the chunks among *ords* alone."""
+def among(scope: Scope, vector: Vectors, ords: Ordinals, *, generation: int, limit: int) -> Asked:
+    """As `exact`, of the chunks among *ords* alone."""
     values = {"vector": HalfVector(vector), "ords": ords.tolist(), "generation": generation, "limit": limit}
-    return _pairs(await _rows(tx, _among, scope, **values))
+    return _asked(_among, scope, **values)
 
 
 async def posting_blocks(tx: TenantTx, terms: Sequence[int], *, generation: int) -> list[Block]:
     """The blocks of *terms* in an index."""
-    return [read(*row) for row in await tx.fetch("posting_blocks", terms=list(terms), generation=generation)]
+    return blocks_of(await tx.ask(asked_blocks(terms, generation=generation)))
+
+
+def asked_blocks(terms: Sequence[int], *, generation: int) -> Asked:
+    """What `blocks_of` reads, to be sent along with another statement."""
+    return named("posting_blocks", {"terms": list(terms), "generation": generation})
+
+
+def blocks_of(rows: Sequence[TupleRow]) -> list[Block]:
+    """As `posting_blocks`, of its rows."""
+    return [read(*row) for row in rows]
 
 
 async def insert_blocks(tx: TenantTx, blocks: Sequence[Block], *, generation: int) -> None:
@@ -190,8 +203,15 @@ Build = Callable[[ColumnElement[bool]], Select[Any]]
 
 async def _rows(tx: TenantTx, build: Build, scope: Scope, **values: object) -> list[TupleRow]:
     """The rows of the query that *build* makes from the condition of *scope*."""
-    query = _unfiltered(build) if scope.filter is None else Compiled.of(build(visible(scope.filter)))
-    return await tx.select(query, **parameters(scope), **values)
+    return await tx.ask(_asked(build, scope, **values))
+
+
+def _asked(build: Build, scope: Scope, settings: Mapping[str, str] = NO_SETTINGS, /, **values: object) -> Asked:
+    """The query that *build* makes from the condition of *scope*; a filter's plan depends on what it lets pass."""
+    if scope.filter is not None:
+        return Compiled.of(build(visible(scope.filter))).asked(settings, **parameters(scope), **values)
+    once = PLANNED_ONCE if build in _BY_KEY else NO_SETTINGS
+    return _unfiltered(build).asked({**once, **settings}, **parameters(scope), **values)
 
 
 @cache
@@ -293,10 +313,6 @@ def _spans(condition: ColumnElement[bool]) -> Select[Any]:
     return select(span.c.n, text).join_from(span, documents, _D.document_id == span.c.document_id).where(condition)
 
 
-def _pairs(rows: Sequence[TupleRow]) -> list[tuple[ContentId, float]]:
-    return [(ContentId(content), float(distance)) for content, distance in rows]
-
-
 def _place(chunk: Chunk) -> Place:
     return Place(chunk.chunk_id, chunk.document_id, chunk.external_id, chunk.start, chunk.end)
 
@@ -306,3 +322,6 @@ def _chunk(row: Sequence[Any]) -> Chunk:
     chunk, document, external_id, title, breadcrumb, *rest, tags = row
     facts = (tuple(breadcrumb), *rest, tuple(tags))
     return Chunk(ChunkId(chunk), DocumentId(document), external_id, title, *facts)
+
+
+_BY_KEY = (_indexed, _live, _load, _exist, _spans)  # or by the graph

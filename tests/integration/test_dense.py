@@ -15,7 +15,7 @@ from rag.retrieval.dense import DenseLeg
 from rag.store.documents import delete_document, get_document
 from rag.store.engine import Compiled, Database
 from rag.store.neighbours import graph_if_large
-from rag.store.search import nearest_indexed
+from rag.store.search import indexed, nearest
 from rag.store.tenancy import create_tenant
 from rag.store.writing import PreparedDocument
 from rag.values import Facets, Filter, Leaf, Not, TenantId, tenant_id
@@ -143,8 +143,9 @@ async def test_the_index_is_used_where_it_is_meant_to_be(database: Database, row
         "SELECT sum(pg_stat_get_xact_numscans(c.oid)) FROM pg_class c JOIN pg_am a ON a.oid = c.relam"
         " WHERE a.amname = 'hnsw'"
     )
-    async with database.tenant(rows.tenant) as tx:
-        found = await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=DEPTH, chunks=ROWS)
+    asked = indexed(scope(), unit_vector("q1"), generation=1, limit=DEPTH, chunks=ROWS)
+    async with database.snapshot(rows.tenant) as tx:
+        found = await nearest(tx, asked)
         used = (await tx.select(Compiled.of(scans)))[0][0]
 
     assert used > 0
@@ -155,8 +156,8 @@ async def test_the_index_is_used_where_it_is_meant_to_be(database: Database, row
 async def test_the_graph_is_walked_the_more_thoroughly_the_larger_it_is(
     database: Database, rows: Rows, chunks: int, candidates: str
 ) -> None:
-    async with database.tenant(rows.tenant) as tx:
-        await nearest_indexed(tx, scope(), unit_vector("q1"), generation=1, limit=5, chunks=chunks)
+    async with database.snapshot(rows.tenant) as tx:
+        await nearest(tx, indexed(scope(), unit_vector("q1"), generation=1, limit=5, chunks=chunks))
         [[kept]] = await tx.select(Compiled.of(text("SELECT current_setting('hnsw.ef_search')")))
 
     assert kept == candidates

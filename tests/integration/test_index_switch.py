@@ -178,6 +178,22 @@ async def places(
     return {(hit.chunk.external_id, hit.chunk.start, hit.chunk.end, hit.dense, hit.lexical) for hit in found.hits}
 
 
+async def test_what_a_leg_remembers_of_an_index_does_not_outlive_a_switch(database: Database, tenant: TenantId) -> None:
+    await ingest(database, tenant, {**HANDBOOK, "long.md": LONG})
+    used = legs_of(database)
+    for _ in range(2):
+        await used.find(tenant, "zebra")
+    await ingest(database, tenant, {"wagen.md": "# Wagen\n\nDie Zebras ziehen den Wagen."}, lang="de")
+    another_language = await used.find(tenant, "zebras ziehen")
+    in_another_language = await legs_of(database).find(tenant, "zebras ziehen")
+
+    await reindex(database, tenant, OtherEmbedder())
+    switched = [await used.find(tenant, "zebra") for _ in range(2)]
+
+    assert another_language == in_another_language
+    assert switched == [await legs_of(database).find(tenant, "zebra")] * 2
+
+
 async def test_other_tenants_are_left_alone(
     database: Database, tenant: TenantId, make_tenant: MakeTenant, owner: psycopg.Connection
 ) -> None:

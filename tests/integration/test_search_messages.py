@@ -62,34 +62,56 @@ async def filled(database: Database, owner: psycopg.Connection, tenant: TenantId
     return tenant
 
 
-async def test_a_scope_is_counted_once_until_the_tenant_changes(
-    database: Database, filled: TenantId, leg: DenseLeg, notes: Notes
+async def test_a_scope_is_counted_once_a_minute(
+    database: Database, filled: TenantId, leg: DenseLeg, notes: Notes, clock: Clock
 ) -> None:
     await leg(filled, question("parcel"), 5)
     at_first = counted(notes)
-    await leg(filled, question("another parcel"), 5)
-    again = counted(notes)
-    await leg(filled, question("parcel", scope(Leaf("external_id", "ne", "note-1"))), 5)
-    another_scope = counted(notes)
     async with database.tenant(filled) as tx:
         await delete_document(tx, "note-3")
-    found = await leg(filled, question("parcel"), 100)
-
-    assert (at_first, again, another_scope, counted(notes)) == (1, 0, 1, 1)
-    assert len(found.ranked) == len(NAMES) - 1
-
-
-async def test_a_scope_is_counted_again_after_a_minute(
-    filled: TenantId, leg: DenseLeg, notes: Notes, clock: Clock
-) -> None:
-    await leg(filled, question("parcel"), 5)
     clock.now += 59
-    await leg(filled, question("parcel"), 5)
+    found = await leg(filled, question("another parcel"), 100)
     within_it = counted(notes)
+    await leg(filled, question("parcel", scope(Leaf("external_id", "ne", "note-1"))), 5)
+    another_scope = counted(notes)
     clock.now += 2
     await leg(filled, question("parcel"), 5)
 
-    assert (within_it, counted(notes)) == (1, 1)
+    assert (at_first, within_it, another_scope, counted(notes)) == (1, 0, 1, 1)
+    assert len(found.ranked) == len(NAMES) - 1
+
+
+async def test_a_scope_is_counted_again_when_the_index_has_grown_to_more_than_twice_its_size(
+    database: Database, tenant: TenantId, leg: DenseLeg, notes: Notes
+) -> None:
+    await store(database, tenant, [prepared(name, f"parcel number {name}") for name in NAMES[:30]])
+    await leg(tenant, question("parcel"), 5)
+    at_first = counted(notes)
+    await store(database, tenant, [prepared(name, f"parcel number {name}") for name in NAMES[30:60]])
+    await leg(tenant, question("parcel"), 5)
+    at_twice = counted(notes)
+    await store(database, tenant, [prepared(name, f"parcel number {name}") for name in NAMES[60:]])
+    found = await leg(tenant, question("parcel"), 100)
+
+    assert (at_first, at_twice, counted(notes)) == (1, 0, 1)
+    assert len(found.ranked) == len(NAMES)
+
+
+async def test_what_was_as_the_last_time_is_asked_for_in_one_message_with_the_state_of_the_index(
+    database: Database, filled: TenantId, leg: DenseLeg, notes: Notes
+) -> None:
+    lexical = LexicalLeg(NotingDatabase(database, notes))
+    for asked_leg in (leg, lexical):
+        await asked_leg(filled, question("parcel"), 5)
+    notes.take("")
+    waits = []
+
+    for asked_leg in (leg, lexical):
+        await asked_leg(filled, question("number"), 5)
+        waits.append(notes.messages)
+        notes.take("")
+
+    assert waits == [1, 2]  # the words' candidates are looked up in a second one
 
 
 async def test_documents_that_are_gone_from_a_remembered_scope_leave_no_gap(

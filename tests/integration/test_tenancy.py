@@ -16,6 +16,7 @@ from rag.store.budgets import put_budget, reserve
 from rag.store.engine import Connection, Database, open_database
 from rag.store.jobs import Upload, enqueue
 from rag.store.ledger import Entry, Settlement, settle
+from rag.store.messages import Asked
 from rag.store.neighbours import graph_if_large
 from rag.store.schema import metadata
 from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
@@ -238,8 +239,8 @@ async def test_a_connection_is_in_the_services_role_again_after_worker_and_tuned
         expected = await scalar(connection, "SHOW enable_sort")
     async with single.worker() as worker:
         assert await worker.fetch("claim_jobs", only=None, lease_s=0.0, most_jobs=1, most_bytes=1)
-    async with single.tenant(pair[0]) as tx:
-        await tx.tune(enable_sort="off")
+    async with single.snapshot(pair[0]) as tx:
+        await tx.ask(Asked("SELECT 1", {}, {"enable_sort": "off"}))
 
     async with single.bare() as connection:
         assert await scalar(connection, "SELECT current_user::text") == "rag_app"

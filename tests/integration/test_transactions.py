@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
 from rag.errors import StoreError
 from rag.store.engine import Compiled, Database, TenantTx, open_database
+from rag.store.messages import Asked, one_message
 from rag.values import TenantId
 from tests.conftest import MakeTenant
 
@@ -100,29 +103,50 @@ async def test_statements_of_a_snapshot_see_one_moment_and_those_of_a_reading_ea
     assert apart[0] != apart[1]
 
 
-async def test_settings_hold_for_the_statements_after_them_and_end_with_the_transaction(
-    single: Database, tenant: TenantId
-) -> None:
-    sorting = Compiled.of(text("SELECT current_setting('enable_sort')"))
+async def test_settings_hold_for_their_statement_alone(single: Database, tenant: TenantId) -> None:
+    sorting = Asked("SELECT current_setting('enable_sort')", {})
+    tuned = replace(sorting, settings={"enable_sort": "off"})
 
-    async with single.tenant(tenant) as tx:
-        before = await tx.select(sorting)
-        await tx.tune(enable_sort="off")
-        tuned = [await tx.select(sorting) for _ in range(2)]
-    async with single.tenant(tenant) as tx:
-        afterwards = await tx.select(sorting)
+    async with single.snapshot(tenant) as tx:
+        in_one = [await tx.ask(asked) for asked in (sorting, tuned, tuned, sorting)]
+        in_one_message = await tx.ask_all(sorting, tuned, tuned, sorting)
+    async with single.reading(tenant) as tx:
+        apart = [await tx.ask(asked) for asked in (tuned, sorting)]
+        apart_in_one_message = await tx.ask_all(tuned, sorting)
 
-    assert before == afterwards == [("on",)]
-    assert tuned == [[("off",)], [("off",)]]
+    assert in_one == in_one_message == [[("on",)], [("off",)], [("off",)], [("on",)]]
+    assert apart == apart_in_one_message == [[("off",)], [("on",)]]
 
 
-async def test_a_reading_writes_no_rows_and_makes_no_settings_outside_a_transaction(
-    database: Database, tenant: TenantId
-) -> None:
+async def test_statements_in_one_message_of_a_reading_see_one_moment(database: Database, tenant: TenantId) -> None:
     async with database.reading(tenant) as tx:
+        first, second = await tx.ask_all(MOMENT.asked(), MOMENT.asked())
+
+    assert first == second
+
+
+async def test_nothing_of_a_message_is_sent_before_its_end(single: Database, owner: psycopg.Connection) -> None:
+    last = "SELECT query FROM pg_stat_activity WHERE pid = %s"
+
+    async with single._pool.connection() as connection:
+        async with one_message(connection):
+            cursors = [await connection.execute(query) for query in ("SELECT 1", "SELECT 2")]
+            await asyncio.sleep(0.1)
+            [[before]] = owner.execute(last, (connection.info.backend_pid,)).fetchall()
+        [[afterwards]] = owner.execute(last, (connection.info.backend_pid,)).fetchall()
+        found = [await cursor.fetchall() for cursor in cursors]
+
+    assert "SELECT 1" not in before
+    assert afterwards == "SELECT 2"
+    assert found == [[(1,)], [(2,)]]
+
+
+@pytest.mark.parametrize("opened", [Database.snapshot, Database.reading])
+async def test_what_only_reads_writes_no_rows(database: Database, tenant: TenantId, opened: Open) -> None:
+    async with opened(database, tenant) as tx:
+        with pytest.raises(StoreError, match="no transaction"):
+            await tx.run("delete_tenant")
         with pytest.raises(StoreError, match="no transaction"):
             await tx.run_many("find_tenant", [{}])
         with pytest.raises(StoreError, match="no transaction"):
             await tx.copy("stage_chunks", [], [])
-        with pytest.raises(StoreError, match="no transaction"):
-            await tx.tune(enable_sort="off")

@@ -1,5 +1,6 @@
 -- name: posting_blocks
 -- The posting blocks of terms.
+-- planned once: by key.
 SELECT term, ords, weights FROM postings
  WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s AND term = ANY(%(terms)s);
 

@@ -21,6 +21,7 @@ UPDATE tenants SET ranking = %(ranking)s, index_version = index_version + 1 WHER
 
 -- name: index_state
 -- The current index, the one above it, or one by its number, in the order of IndexState's fields.
+-- planned once: by key.
 SELECT t.index_version, t.next_ord, i.generation, i.embedder, i.analyser, i.chunker, i.posted, i.dead, i.appended,
        i.writes, i.langs, i.graphed, t.ranking
   FROM tenants t JOIN indexes i ON i.tenant_id = t.tenant_id
@@ -63,6 +64,7 @@ VALUES (%(tenant_id)s, %(key_id)s, %(secret_sha256)s, %(scopes)s, %(groups)s);
 
 -- name: find_key
 -- The hash, scopes and groups of a key that is not revoked.
+-- planned once: by key.
 SELECT secret_sha256, scopes, groups FROM keys
  WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND revoked_at IS NULL;
 
