@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
+from rag.inference.turns import asker
 from rag.protocols import Leg, Reranker
 from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.legs import both
@@ -74,7 +75,7 @@ class Retriever:
             chunks = await self._load(tenant_id, question, list(fused), generation=generation)
         fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
-            logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
+            logits, how = await self._rerank(tenant_id, question, {content: chunks[content] for content in fused})
         hits = _hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking)
         if logits:  # that took a while
             async with self._database.reading(tenant_id) as tx:
@@ -126,11 +127,12 @@ class Retriever:
             return await load_chunks(tx, question.scope, contents, generation=generation)
 
     async def _rerank(
-        self, question: Question, chunks: Mapping[ContentId, Chunk]
+        self, tenant_id: TenantId, question: Question, chunks: Mapping[ContentId, Chunk]
     ) -> tuple[dict[ContentId, float], RerankState]:
         candidates = dict(islice(chunks.items(), self._ranking.rerank_top))
         if not question.rerank or not candidates:
             return {}, "skipped"
+        asker.set(tenant_id)  # also of what an answer asks of the cross-encoder afterwards
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
         return await score(self._reranker, question.text, candidates, deadline=deadline)
 

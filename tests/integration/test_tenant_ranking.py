@@ -9,6 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from rag.errors import InvalidInput, NotFound, StoreError
+from rag.inference.turns import asker
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Ranking, Retriever
@@ -215,3 +216,12 @@ def test_the_command_says_what_is_wrong_in_one_line(tenant_set: Run, arguments: 
     refused = tenant_set(*arguments)
 
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", reason)
+
+
+async def test_the_cross_encoder_is_asked_in_the_tenants_name(database: Database, tuned: TenantId) -> None:
+    asked: list[TenantId | None] = []
+    reranker = FakeReranker(logit=lambda query, text: asked.append(asker.get()) or 0.0)
+
+    await retriever(database, reranker).retrieve(tuned, question("boats"))
+
+    assert asked == [tuned, tuned]
