@@ -15,7 +15,7 @@ from rag.values import Deadline, TenantId
 
 AT_A_TIME = 2  # requests in the model: its threads begin the next while the last pairs of one are under way
 FEWEST = 10  # pairs of a longer request: an order by fewer is hardly better than none (decision 0020)
-FIRST_GUESS_S, GUESSED_PAIRS = 0.02, 10  # a pair's time until some were measured
+FIRST_GUESS_S = 0.02  # a pair, until some were measured
 MEASURED_PAIRS = 400  # the latest, by which a pair's time is judged
 
 # Whose request this is. It goes with the request, as its id does: what is asked of a model is about texts.
@@ -74,7 +74,7 @@ class Turns:
         self._running: list[Turn] = []
         self._waiting: dict[TenantId | None, deque[Turn]] = {}  # the first tenant is the next
         self._since = 0.0  # when the model was last seen to begin or to end a request
-        self._busy_s, self._scored = FIRST_GUESS_S * GUESSED_PAIRS, float(GUESSED_PAIRS)
+        self._busy_s, self._scored = FIRST_GUESS_S, 1.0
 
     def fitting(self, tenant_id: TenantId | None, pairs: int, seconds: float) -> int:
         """How many of *pairs* can be scored in so many seconds, behind what is before them.

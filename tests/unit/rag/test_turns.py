@@ -67,15 +67,15 @@ async def test_the_first_texts_are_scored_if_there_is_time_for_those_alone(slow:
     scores = await ask(shared, A, texts(60), Deadline.after(40 * one_s))
 
     scored = [score for score in scores if score is not None]
-    assert 0 < len(scored) < 45
+    assert 0 < len(scored) < 60
     assert scores == [*scored, *[None] * (60 - len(scored))]
     assert None not in await before
 
 
 async def test_under_overload_the_model_is_kept_busy_and_nobody_waits_for_nothing(slow: OnnxReranker) -> None:
     shared = SharedReranker(slow)
-    deadline_s = 60 * await pair_s(shared)
-    until = time.monotonic() + 3 * deadline_s
+    deadline_s = 50 * await pair_s(shared)
+    until = time.monotonic() + 2 * deadline_s
     waits: dict[bool, list[float]] = {True: [], False: []}
 
     async def client() -> None:
@@ -87,7 +87,7 @@ async def test_under_overload_the_model_is_kept_busy_and_nobody_waits_for_nothin
 
     await asyncio.gather(*(client() for _ in range(16)))
 
-    assert len(waits[True]) >= 3
+    assert len(waits[True]) >= 2
     assert len(waits[False]) > len(waits[True])
     assert sorted(waits[False])[len(waits[False]) // 2] < deadline_s / 10
 
