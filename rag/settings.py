@@ -133,7 +133,7 @@ class Settings(BaseSettings):
         default=10.0, description="time for the legs; then one that is late is left out"
     )
     rerank_top: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=50, description="fused candidates the cross-encoder reads"
+        default=30, description="fused candidates the cross-encoder reads"
     )
     rerank_deadline_s: Annotated[float, Field(ge=0)] = Field(
         default=3.0, description="time for the cross-encoder; the rest keep their fused order"

@@ -14,7 +14,7 @@ from rag.protocols import Reranker
 from rag.values import Deadline, TenantId
 
 AT_A_TIME = 2  # requests in the model: its threads begin the next while the last pairs of one are under way
-FEWEST = 10  # pairs of a longer request: an order by fewer is hardly better than none (decision 0020)
+FEWEST = 10  # pairs that a longer request waits for: five bring half of what thirty do (decision 0020)
 FIRST_GUESS_S = 0.02  # a pair, until some were measured
 MEASURED_PAIRS = 400  # the latest, by which a pair's time is judged
 
