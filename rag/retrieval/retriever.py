@@ -66,6 +66,7 @@ class Retriever:
 
     async def retrieve(self, tenant_id: TenantId, question: Question) -> Retrieval:
         """The best `top_k` chunks; the order does not depend on `top_k`."""
+        asker.set(tenant_id)  # of the cross-encoder; also for what an answer asks of it afterwards
         clock = Stopwatch()
         dense, lexical = await self._candidates(tenant_id, question, clock)
         ranking = self._ranking.of(dense.tuning)
@@ -75,7 +76,7 @@ class Retriever:
             chunks = await self._load(tenant_id, question, list(fused), generation=generation)
         fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
-            logits, how = await self._rerank(tenant_id, question, {content: chunks[content] for content in fused})
+            logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
         hits = _hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking)
         if logits:  # that took a while
             async with self._database.reading(tenant_id) as tx:
@@ -127,12 +128,11 @@ class Retriever:
             return await load_chunks(tx, question.scope, contents, generation=generation)
 
     async def _rerank(
-        self, tenant_id: TenantId, question: Question, chunks: Mapping[ContentId, Chunk]
+        self, question: Question, chunks: Mapping[ContentId, Chunk]
     ) -> tuple[dict[ContentId, float], RerankState]:
         candidates = dict(islice(chunks.items(), self._ranking.rerank_top))
         if not question.rerank or not candidates:
             return {}, "skipped"
-        asker.set(tenant_id)  # also of what an answer asks of the cross-encoder afterwards
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
         return await score(self._reranker, question.text, candidates, deadline=deadline)
 
