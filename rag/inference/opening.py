@@ -15,6 +15,7 @@ from rag.inference.model_service import open_model_service
 from rag.inference.onnx import OnnxEmbedder, OnnxReranker
 from rag.inference.remote import EMBEDDER_OPTIONS, RERANKER_OPTIONS, RemoteEmbedder, RemoteReranker
 from rag.inference.sentence_transformers import SentenceTransformerEmbedder, SentenceTransformerReranker
+from rag.inference.turns import SharedReranker
 from rag.protocols import Embedder, Reranker
 from rag.settings import DEFAULT_MODEL, Settings
 from rag.values import DIMS
@@ -41,10 +42,11 @@ async def open_embedders(settings: Settings) -> AsyncIterator[dict[str, Embedder
 
 @asynccontextmanager
 async def open_reranker(settings: Settings) -> AsyncIterator[Reranker]:
-    """The cross-encoder, with a memory; raises as `open_embedders` does."""
+    """The cross-encoder, with a queue and a memory; raises as `open_embedders` does."""
     memory = settings.rerank_memory_bytes
     if not is_address(settings.reranker):
-        yield RememberingReranker(await asyncio.to_thread(_local_reranker, settings), memory_bytes=memory)
+        local = await asyncio.to_thread(_local_reranker, settings)
+        yield RememberingReranker(SharedReranker(local), memory_bytes=memory)
         return
     address = read_address(
         settings.reranker, "RAG_RERANKER", key=_secret(settings.reranker_key), known=RERANKER_OPTIONS
@@ -52,7 +54,7 @@ async def open_reranker(settings: Settings) -> AsyncIterator[Reranker]:
     async with open_model_service(address) as service:
         remote = RemoteReranker(service)
         await remote.check()
-        yield RememberingReranker(remote, memory_bytes=memory)
+        yield RememberingReranker(SharedReranker(remote), memory_bytes=memory)
 
 
 @asynccontextmanager

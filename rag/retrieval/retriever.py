@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
+from rag.inference.turns import asker
 from rag.protocols import Leg, Reranker
 from rag.ranking import Ranking
 from rag.retrieval.fusion import by_scores, rrf, scaled
@@ -44,6 +45,7 @@ class Retriever:
 
     async def retrieve(self, tenant_id: TenantId, question: Question) -> Retrieval:
         """The best `top_k` chunks; the order does not depend on `top_k`."""
+        asker.set(tenant_id)  # of the cross-encoder; also for what an answer asks of it afterwards
         clock = Stopwatch()
         dense, lexical = await self._candidates(tenant_id, question, clock)
         ranking = self._ranking.of(dense.tuning)

@@ -9,6 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from rag.errors import InvalidInput, NotFound, StoreError
+from rag.inference.turns import asker
 from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
@@ -227,3 +228,12 @@ def test_the_command_says_what_is_wrong_in_one_line(tenant_command: Run, argumen
     refused = tenant_command("set", NAME, *arguments)
 
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", reason)
+
+
+async def test_the_cross_encoder_is_asked_in_the_tenants_name(database: Database, tuned: TenantId) -> None:
+    asked: list[TenantId | None] = []
+    reranker = FakeReranker(logit=lambda query, text: asked.append(asker.get()) or 0.0)
+
+    await retriever(database, reranker).retrieve(tuned, question("boats"))
+
+    assert asked == [tuned, tuned]
