@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from eval.baseline import compare, read_baseline
+from eval.baseline import check_shared, compare, read_baseline
 from eval.bench.program import main as bench
 from eval.cache import main as calibrate
 from eval.errors import CannotRun
@@ -46,6 +46,8 @@ async def _judge_suite(arguments: argparse.Namespace) -> int:
     thresholds = thresholds_beside(arguments.suite)
     baseline = read_baseline(arguments.baseline) if arguments.baseline else None
     questions = spread(_asked(suite, arguments.tenant), arguments.limit)
+    if baseline:
+        check_shared(baseline, questions)
     async with _service(arguments, suite, questions) as service:
         run = await ask_all(service, questions, arguments.index)
     a_part = arguments.limit or arguments.tenant

@@ -13,6 +13,7 @@ from eval.errors import CannotRun
 from eval.gate import Verdict
 from eval.metrics import mean, recall, reciprocal_rank
 from eval.outcome import MRR_DEPTH, Outcome, summary
+from eval.suite import Question
 
 SEED = 2007
 DRAWS = 10_000
@@ -70,6 +71,16 @@ def read_baseline(path: Path) -> Baseline:
         return Baseline.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as exc:
         raise CannotRun(f"the baseline {path} cannot be read: {exc}") from exc
+
+
+def check_shared(baseline: Baseline, questions: Sequence[Question]) -> None:
+    """Return only if the baseline has some of *questions*: nothing compared is no success.
+
+    Raises CannotRun otherwise.
+    """
+    known = {(outcome.id, outcome.question) for outcome in baseline.questions}
+    if known.isdisjoint((question.id, question.question) for question in questions):
+        raise CannotRun("the baseline has none of these questions, by id and text; there is nothing to compare")
 
 
 def compare(baseline: Baseline, outcomes: Sequence[Outcome], *, sha256: str, significance: float) -> Comparison:

@@ -19,7 +19,7 @@ from eval.suite import spread
 CANDIDATES = 100
 FAULTS_SHOWN = 20
 QRELS_HEADER = "query-id\tcorpus-id\tscore"
-QRELS_ROW = re.compile(r"([^\t]+)\t([^\t]+)\t([0-9]+)")
+QRELS_ROW = re.compile(r"([^\t]+)\t([^\t]+)\t(-?[0-9]+)")  # TREC judges below 0 what is spam
 
 
 class _Record(BaseModel):
@@ -58,7 +58,7 @@ def load_benchmark(folder: Path, split: str | None) -> Benchmark:
         qrels = _qrels(folder / f"qrels{suffix}.tsv", queries=queries.keys(), docs=docs.keys())
     except (OSError, UnicodeDecodeError) as exc:
         raise CannotRun(f"the benchmark in {folder} cannot be read: {exc}") from exc
-    judged = {id_: text for id_, text in queries.items() if any(qrels.get(id_, {}).values())}
+    judged = {id_: text for id_, text in queries.items() if any(grade > 0 for grade in qrels.get(id_, {}).values())}
     if not judged:
         raise CannotRun(f"the benchmark in {folder} has no query with a relevant document")
     return Benchmark(
@@ -134,7 +134,7 @@ def _qrels(path: Path, *, queries: Container[str], docs: Container[str]) -> dict
     for number, row in enumerate(rows, 2):
         match = QRELS_ROW.fullmatch(row)
         if not match:
-            faults.append(f"line {number}: not a query id, a document id and a grade of 0 or more: {row!r}")
+            faults.append(f"line {number}: not a query id, a document id and a grade: {row!r}")
             continue
         query, doc, grade = match.groups()
         faults += [f"line {number}: there is no query {query}"] * (query not in queries)

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import Stemmer
 
-ANALYSER = "identifiers+snowball-2"  # change it with the rules: stored postings are of one analyser
+ANALYSER = "identifiers+snowball-3"  # change it with the rules: stored postings are of one analyser
 
 # Scripts written without blanks between words, and Hangul, whose particles stick to the noun.
 _UNSPACED = (
@@ -21,7 +21,15 @@ _UNSPACED = (
 _MARKS = "".join(chr(c) for c in range(0x300, 0x3100) if unicodedata.category(chr(c)).startswith("M"))
 _CHAR = rf"[\w{_MARKS}]"
 _LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"
-_WORD = re.compile(rf"\.?{_CHAR}+(?:[._\-/@]+{_CHAR}+)*(?:\+\+|#)?")
+_GROUPED_NUMBER = r"(?=\d)(?<![\w.,])\d{1,3}(?:[,'’ ]\d{3})+(?:\.\d+)?(?!\w|,\d)"
+_SIGN = "[\u2600-\u27bf\U0001f000-\U0001faff]"  # emoji
+_WORD = re.compile(rf"{_GROUPED_NUMBER}|\.?{_CHAR}+(?:[._\-/@&]+{_CHAR}+)*(?:\+\+|#)?|{_SIGN}")
+_DOTTED = re.compile(r"\d+(?:\.\d+)+")
+_DOTTED_GROUPS = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_GROUPS = re.compile(r"(\d{1,3}(?:[,'’ ]\d{3})+)(\.\d+)?")
+_DIGITS = re.compile(r"\d+")
+_JOINTS = re.compile("[._,'’ -]")
+_JOINED = re.compile(rf"{_LETTER}+(?:[._\-]{_LETTER}+)+")
 _RUN = re.compile(f"{_CHAR}+")
 _SIGNED = re.compile(rf"{_CHAR}+(?:\+\+|#)")
 _PARTS = re.compile(rf"\d+|{_LETTER}+")
@@ -30,6 +38,8 @@ _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _ACCENTS = re.compile(f"[{''.join(c for c in _MARKS if unicodedata.combining(c) and not _UNSPACED_RUN.match(c))}]+")
 _SPACED = f"(?![{_UNSPACED}]){_CHAR}"
 _PLAIN = re.compile(f"{_LETTER}+")
+# Within words these are not seen, and at their ends they are no letters: soft hyphen, zero widths, directions, marks.
+_UNSEEN = re.compile("[\u00ad\u200b\u200d-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u2120\u2122]")
 _IDENTIFIER = re.compile(r"(?<![\w.])(?=[\w.\-/]*[\d_])[A-Za-z][\w.\-/]*\w")
 
 # What no decomposition makes plain: strokes, as Lucene's ASCIIFoldingFilter writes them, and typography.
@@ -45,6 +55,10 @@ _ENGLISH_STOP_WORDS = frozenset(
     " this to was will with s t".split()
 )
 
+_LETTERS_OF_NAMES = frozenset("AST")  # the stop words of one letter, as capitals right behind a word
+SHOUTED_WORDS = 3  # so many in capitals, and capitals say nothing
+_NAMED = re.compile(r"\w \Z")
+
 _SNOWBALL = {
     "ar": "arabic", "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish",
     "fr": "french", "hu": "hungarian", "it": "italian", "nl": "dutch", "no": "norwegian", "pt": "portuguese",
@@ -59,7 +73,11 @@ def analyse(text: str, lang: str = "en") -> list[str]:
     """
     stem = _stemmer(lang)
     stop = _ENGLISH_STOP_WORDS if lang == "en" else frozenset[str]()
-    return [term for word in _WORD.findall(_compose(text)) for term in _terms(word, stem=stem, stop=stop)]
+    return [
+        term
+        for found in _WORD.finditer(_compose(text))
+        for term in _terms(found[0], stem=stem, stop=frozenset() if _is_a_name(found) else stop)
+    ]
 
 
 def folded(text: str) -> str:
@@ -116,7 +134,15 @@ def term_id(term: str) -> int:
 
 
 def _compose(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).replace("\u00ad", "")
+    return text if text.isascii() else unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+
+
+def _is_a_name(found: re.Match[str]) -> bool:
+    """Whether a stop word is meant by name: the IT department, or the letter that tells plan A from plan B."""
+    word, text = found[0], found.string
+    if word == "IT":
+        return not text.isupper() or len(text.split()) < SHOUTED_WORDS
+    return word in _LETTERS_OF_NAMES and _NAMED.search(text, max(0, found.start() - 2), found.start()) is not None
 
 
 @lru_cache(maxsize=100_000)
@@ -141,17 +167,35 @@ def _terms(word: str, *, stem: Stemmer.Stemmer | None, stop: frozenset[str]) -> 
     if _UNSPACED_RUN.search(word):
         yield from _mixed(word, stem=stem, stop=stop)
         return
-    if _PLAIN.fullmatch(word) and _fold(word) in stop:
+    plain = _PLAIN.fullmatch(word) is not None
+    if plain and _fold(word) in stop:
+        return
+    if not plain and (number := _GROUPS.fullmatch(word)):
+        yield from _grouped(number[1], number[2] or "")
         return
     whole = _whole(word, stem)
     yield whole
-    if _PLAIN.fullmatch(word) and not _HUMP.search(word):
+    if plain and not _HUMP.search(word):
         return
     # the parts let "session" find delete_user_session, the whole keeps the exact name first; a lone letter or digit
     # of an identifier ("2" of v1.2.3) says nothing
     parts = [_fold(signed) for signed in _SIGNED.findall(word)]
     parts += [part for run in _RUN.findall(word) if len(run) > 1 for part in _run_terms(run, stem)]
-    yield from (part for part in parts if part != whole)
+    yield from (part for part in (*parts, *_numbers(word)) if part != whole)
+
+
+def _numbers(word: str) -> Iterator[str]:
+    """The numbers with dots in a word: 3.2 of v3.2, 1000000 of 1.000.000."""
+    yield from _DOTTED.findall(word)
+    if _DOTTED_GROUPS.fullmatch(word):
+        yield word.replace(".", "")
+
+
+def _grouped(groups: str, decimals: str) -> Iterator[str]:
+    """The terms of 1,250.00: 1250.00 and its parts, and the groups by themselves, which may be a list of numbers."""
+    plain = _JOINTS.sub("", groups) + decimals
+    parts = (run for number in (plain, groups) for run in _DIGITS.findall(number) if len(run) > 1)
+    yield from dict.fromkeys((plain, *parts))
 
 
 def _run_terms(run: str, stem: Stemmer.Stemmer | None) -> Iterator[str]:
@@ -162,8 +206,10 @@ def _run_terms(run: str, stem: Stemmer.Stemmer | None) -> Iterator[str]:
 
 
 def _whole(word: str, stem: Stemmer.Stemmer | None) -> str:
-    """The one term of a word: stemmed if it is of letters, so that getUser and getuser are one."""
-    return _stemmed(_fold(word), stem) if _PLAIN.fullmatch(word) else _fold(word)
+    """The one term of a word: if it is of letters, stemmed and without joints, so that e-mail and Emails are one."""
+    if _PLAIN.fullmatch(word):
+        return _stemmed(_fold(word), stem)
+    return _stemmed(_fold(_JOINTS.sub("", word)), stem) if _JOINED.fullmatch(word) else _fold(word)
 
 
 def _mixed(word: str, *, stem: Stemmer.Stemmer | None, stop: frozenset[str]) -> Iterator[str]:

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 MARK = re.compile(r"\[([0-9]{1,3})\]")
 CONTEXT = 64  # characters: more than the longest list of numbers has
 
+_OPEN, _CLOSE = r"[\[【［]", r"[\]】］]"  # models that write Chinese, or learnt from it, write 【1】
 _LIST = r"[0-9]{1,3}(?:, ?[0-9]{1,3}){0,9}"  # models write [1, 2] for [1][2]
-_WRITTEN = re.compile(rf"((?<!\s)\s++)?\[({_LIST})\]")
-_BEGUN = r"\[[0-9]{0,3}(?:, ?[0-9]{0,3}){0,9}\Z"
+_WRITTEN = re.compile(rf"((?<!\s)\s++)?({_OPEN})({_LIST}){_CLOSE}")
+_BEGUN = rf"{_OPEN}[0-9]{{0,3}}(?:, ?[0-9]{{0,3}}){{0,9}}\Z"
 _UNDECIDED = re.compile(rf"(?:(?<!\s)\s++)?{_BEGUN}|(?<!\s)\s++\Z")
 _JOINS = re.compile(_BEGUN)
 _LIST_OF_CODE = re.compile(r"(?:[=\[]|\w\()\s*\Z")
@@ -18,7 +19,7 @@ _LIST_OF_CODE = re.compile(r"(?:[=\[]|\w\()\s*\Z")
 
 def literal(text: str) -> str:
     """The text of a source with blanks in what reads like a mark: quoted in an answer, it cites nothing."""
-    return re.sub(rf"\[({_LIST})\]", r"[ \1 ]", text)
+    return re.sub(rf"({_OPEN})({_LIST})({_CLOSE})", r"\1 \2 \3", text)
 
 
 def shown(text: str, known: Iterable[int]) -> str:
@@ -68,12 +69,12 @@ class KnownMarks:
         return text
 
     def _mark(self, mark: re.Match[str], previous: str) -> str:
-        blanks, numbers = mark[1] or "", [int(n) for n in mark[2].split(",")]
+        blanks, numbers = mark[1] or "", [int(n) for n in mark[3].split(",")]
         if len(numbers) > 1 and _LIST_OF_CODE.search(self._before):
             return mark[0]
         if known := [n for n in numbers if n in self._known]:
             return blanks + "".join(f"[{n}]" for n in known)
-        behind_word = not blanks and re.match(r"\w", previous)
+        behind_word = not blanks and mark[2] == "[" and re.match(r"\w", previous)
         if behind_word or _JOINS.search(self._before):  # without it, "[[9]8]" would become "[8]"
-            return f"{blanks}[ {mark[2]} ]"
+            return f"{blanks}[ {mark[3]} ]"
         return ""

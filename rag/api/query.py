@@ -36,7 +36,9 @@ async def post_query(body: QueryBody, request: Request, who: Reader, services: S
 
 def _events(item: Item) -> Iterator[ServerSentEvent]:
     if isinstance(item, Answer):
-        yield ServerSentEvent(query_result(item, request_id.get()).model_dump_json(), event="done")
+        # in ASCII like the others: U+2028 and U+0085 of a document end a line for some readers of streams
+        whole = query_result(item, request_id.get()).model_dump(mode="json")
+        yield ServerSentEvent(json.dumps(whole), event="done")
     elif isinstance(item, str):
         yield ServerSentEvent(json.dumps({"text": item}), event="delta")
     else:

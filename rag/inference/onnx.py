@@ -59,11 +59,16 @@ class OnnxEmbedder:
 
     async def embed_query(self, text: str) -> Vectors:
         """The unit vector of a question."""
-        [vector] = await self._queries.each(self._embed, [QUERY_PREFIX + text])
+        [vector] = await self._queries.each(self._embed_question, [QUERY_PREFIX + text])
         return vector
 
     def _embed(self, text: str) -> Vectors:
-        ids = _cut(self._tokenizer.encode(text).ids, MAX_TOKENS)
+        return self._embed_ids(_cut(self._tokenizer.encode(text).ids, MAX_TOKENS))
+
+    def _embed_question(self, text: str) -> Vectors:
+        return self._embed_ids(_ends(self._tokenizer.encode(text).ids, MAX_TOKENS))
+
+    def _embed_ids(self, ids: list[int]) -> Vectors:
         hidden = self._session.run(None, _feed(ids, pair_at=len(ids)))[0]
         vector = np.asarray(hidden[0, 0], dtype=np.float32)
         return vector / np.linalg.norm(vector)
@@ -82,7 +87,7 @@ class OnnxReranker:
 
     async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
         """One logit for each text in order; None for a blank text, and for those the deadline left out."""
-        question = _cut(self._tokenizer.encode(query).ids, MAX_QUERY_TOKENS)
+        question = _ends(self._tokenizer.encode(query).ids, MAX_QUERY_TOKENS)
 
         def one(text: str) -> float | None:
             if not text.strip() or deadline.remaining_s() == 0:
@@ -133,6 +138,11 @@ def _load(folder: Path) -> tuple[InferenceSession, Tokenizer]:
 def _cut(ids: list[int], size: int) -> list[int]:
     """At most *size* ids, the last one kept: it is [SEP]."""
     return ids if len(ids) <= size else [*ids[: size - 1], ids[-1]]
+
+
+def _ends(ids: list[int], size: int) -> list[int]:
+    """At most *size* ids, half of them from the end: what is asked may stand behind a long account of it."""
+    return ids if len(ids) <= size else [*ids[: size - size // 2], *ids[-(size // 2) :]]
 
 
 def _feed(ids: list[int], *, pair_at: int) -> dict[str, NDArray[np.int64]]:

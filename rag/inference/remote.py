@@ -210,7 +210,7 @@ class RemoteReranker:
             return [*await self._logits(query, texts[:middle]), *await self._logits(query, texts[middle:])]
 
     async def _asked(self, query: str, texts: Sequence[str]) -> list[float]:
-        body = {"model": self._service.address.model, "query": query[:MAX_QUERY_CHARS], self._texts_field: texts}
+        body = {"model": self._service.address.model, "query": _ends(query, MAX_QUERY_CHARS), self._texts_field: texts}
         reply = await self._service.post("/rerank", body, _SCORES)
         rows = reply.results if isinstance(reply, _Scores) else reply
         scores = [row.score for row in _in_order(self._service, rows, len(texts))]
@@ -252,6 +252,11 @@ async def _together(works: Iterable[Coroutine[object, object, None]]) -> None:
     else:
         return
     raise first  # out here, so that its own cause stays and the group is no part of it
+
+
+def _ends(text: str, size: int) -> str:
+    """At most *size* characters of a question, half of them from its end, where what is asked often stands."""
+    return text if len(text) <= size else f"{text[: size - size // 2 - 1]} {text[-(size // 2) :]}"
 
 
 def _in_order(service: ModelService, rows: Sequence[RowT], wanted: int) -> list[RowT]:

@@ -17,13 +17,16 @@ SOFTNESS = 2.0  # logits: a steeper curve takes the good for the best, a flatter
 async def score(
     model: Reranker, query: str, chunks: Mapping[ContentId, Chunk], *, deadline: Deadline
 ) -> tuple[dict[ContentId, float], RerankState]:
-    """The logits of the chunks that could be scored in time, and how many those are; a model that fails scores none."""
+    """The logits of the chunks that could be scored in time, and how many those are; a model that fails scores none.
+
+    A score that is not finite is none: half precision overflows, and what is compared with NaN has no order.
+    """
     try:
         scores = await model.score(query, [chunk.indexed for chunk in chunks.values()], deadline)
     except (UpstreamError, SetupError) as exc:  # the fused order is an answer too
         log.warning("rerank skipped", code=exc.code, detail=exc.detail)
         return {}, "skipped"
-    logits = {content: s for content, s in zip(chunks, scores, strict=True) if s is not None}
+    logits = {content: s for content, s in zip(chunks, scores, strict=True) if s is not None and math.isfinite(s)}
     if not logits:
         return {}, "skipped"
     return logits, "full" if len(logits) == len(chunks) else "partial"

@@ -138,6 +138,21 @@ async def test_streamed_sources_are_those_the_answer_cites_and_have_spans(acme: 
         assert source["start"] <= citation["start"] < citation["end"] <= source["end"]
 
 
+async def test_no_line_separator_of_a_document_ends_a_line_of_the_stream(newcomer: Caller) -> None:
+    separators = ("\u2028", "\x85")
+    text = f"The parking fee is 12 euros{' '.join(separators)} at gate seven.\n"
+    await newcomer.put("fees.txt", json={"text": text, "content_type": "text/plain"})
+    headers = {"Authorization": f"Bearer {newcomer.key}"}
+
+    stream = await newcomer.http.post(
+        "/v1/query", json={"query": "What is the parking fee at gate seven?", "stream": True}, headers=headers
+    )
+
+    [done] = [line for line in stream.text.split("\n") if '"citations"' in line]
+    assert stream.text.isascii()
+    assert all(mark in json.loads(done.removeprefix("data: "))["citations"][0]["quote"] for mark in separators)
+
+
 async def test_a_stream_without_evidence_has_no_pieces(acme: Caller) -> None:
     [sources, done] = await events(acme, "What does HLY-4039 mean?")
 

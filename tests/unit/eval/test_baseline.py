@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from eval.baseline import Baseline, Comparison, chance_of_drop, compare, read_baseline
+from eval.baseline import Baseline, Comparison, chance_of_drop, check_shared, compare, read_baseline
 from eval.errors import CannotRun
 from eval.outcome import Outcome
+from eval.suite import Question
 
 OutcomeMaker = Callable[..., Outcome]
 
@@ -76,6 +77,13 @@ def test_only_questions_in_both_runs_are_compared(outcome: OutcomeMaker) -> None
     comparison = _compare(before, after, sha256="other")
 
     assert (comparison.shared, comparison.new, comparison.gone, comparison.same_suite) == (1, 2, 2, False)
+
+
+def test_a_baseline_of_other_questions_is_no_comparison(outcome: OutcomeMaker) -> None:
+    asked = Question(id="q1", tenant="acme", type="table", question="new words?", gold=())
+
+    with pytest.raises(CannotRun, match="none of these questions"):
+        check_shared(Baseline(sha256="s", questions=(outcome("q1", question="old words?"),)), [asked])
 
 
 def test_an_unreadable_baseline_is_named(tmp_path: Path) -> None:

@@ -34,6 +34,13 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(tmp_path: 
     assert benchmark.tenant == f"beir-{tmp_path.name}"
 
 
+def test_what_is_judged_below_zero_is_as_irrelevant_as_what_is_judged_zero(tmp_path: Path) -> None:
+    benchmark = load_benchmark(_write(tmp_path, qrels="q1\td1\t-1\nq1\td2\t2\nq1\td3\t1\nq2\td1\t-2\n"), None)
+
+    assert benchmark.queries == {"q1": "query 1"}
+    assert score(["d2", "d3", "d1"], benchmark.qrels["q1"]) == score(["d2", "d3"], {"d2": 2, "d3": 1})
+
+
 def test_a_split_has_files_of_its_own(tmp_path: Path) -> None:
     folder = _write(tmp_path, qrels="q1\td1\t1\n", split="_dev")
 
@@ -48,7 +55,8 @@ def test_a_split_has_files_of_its_own(tmp_path: Path) -> None:
         ("q9\td1\t1\n", "line 2: there is no query q9"),
         ("q1\td9\t1\n", "line 2: there is no document d9"),
         ("q1\td1\t1\nq1\td1\t2\n", "line 3: q1 and d1 are judged twice"),
-        ("q1\td1\t-1\n", "line 2: not a query id"),
+        ("q1\td1\t-1\n", "no query with a relevant document"),
+        ("q1\td1\tgood\n", "line 2: not a query id"),
         ("q1\td1\n", "line 2: not a query id"),
         ("q1\td1\t0\n", "no query with a relevant document"),
     ],

@@ -14,21 +14,72 @@ from rag.analysis import analyse, term_id
     [
         ("ERR_CONN_REFUSED_0x5", ["err_conn_refused_0x5", "err", "conn", "refus"]),
         ("A-4471-B", ["a-4471-b", "4471"]),
-        ("invoice.total_cents", ["invoice.total_cents", "invoic", "total_cents", "total", "cent"]),
+        ("invoice.total_cents", ["invoicetotalc", "invoic", "totalc", "total", "cent"]),
         ("getUserName", ["getusernam", "get", "user", "name"]),
         ("HTTPServer", ["httpserver", "http", "server"]),
         ("C++", ["c++"]),
         ("C#", ["c#"]),
         (".NET", [".net", "net"]),
-        ("v1.2.3", ["v1.2.3", "v1"]),
-        ("client.getUser", ["client.getuser", "client", "getus", "get", "user"]),
+        ("v1.2.3", ["v1.2.3", "v1", "1.2.3"]),
+        ("client.getUser", ["clientgetus", "client", "getus", "get", "user"]),
         ("Objective-C++", ["objective-c++", "c++", "object"]),
-        ("Büro-Schlüssel", ["buro-schlussel", "buro", "schlussel"]),
+        ("Büro-Schlüssel", ["buroschlussel", "buro", "schlussel"]),
         ("ops@halyard.example", ["ops@halyard.example", "op", "halyard", "exampl"]),
     ],
 )
 def test_identifiers_stay_whole_and_in_parts(text: str, terms: list[str]) -> None:
     assert analyse(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("1,250,000", ["1250000", "250", "000"]),
+        ("$1,250.00.", ["1250.00", "1250", "00", "250"]),
+        ("2\u202f500\u00a0000", ["2500000", "500", "000"]),
+        ("1’000", ["1000", "000"]),
+        ("1.250.000", ["1.250.000", "250", "000", "1250000"]),
+        ("400,401,403", ["400401403", "400", "401", "403"]),
+        ("8080,443", ["8080", "443"]),
+        ("1,234,5", ["1", "234", "5"]),
+        ("in 2026 300 came", ["2026", "300", "came"]),
+    ],
+)
+def test_a_number_is_found_however_its_thousands_are_set_apart(text: str, terms: list[str]) -> None:
+    assert analyse(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("tag v2.0.1-rc1", "2.0.1"),
+        ("python3.11", "3.11"),
+        ("AT&T", "at&t"),
+        ("ACME™", "acme"),
+        ("e-mails", "email"),
+        ("Wi-Fi", "wifi"),
+        ("Node.js", "nodejs"),
+        ("delete_user_session", "deleteUserSession"),
+        ("the IT department", "IT"),
+        ("launch 🚀 today", "🚀"),
+        ("get\u200bUser\u2060Name", "getUserName"),
+        ("\u200eERR-\u200e1042", "ERR-1042"),
+    ],
+)
+def test_what_is_written_otherwise_is_found_all_the_same(written: str, asked: str) -> None:
+    assert analyse(asked)
+    assert set(analyse(asked)) <= set(analyse(written))
+
+
+@pytest.mark.parametrize(("name", "other"), [("Plan A", "Plan B"), ("Model S", "Model X"), ("R&D", "Q&A")])
+def test_a_letter_tells_names_apart(name: str, other: str) -> None:
+    assert set(analyse(name)) - set(analyse(other))
+    assert set(analyse(name)) <= set(analyse(f"Is it {name}, or not?"))
+
+
+@pytest.mark.parametrize("text", ["It is. A", "(A)", "that's it", "THAT IS IT", "as is.\nA"])
+def test_stop_words_that_are_no_names_have_no_terms(text: str) -> None:
+    assert analyse(text) == []
 
 
 @pytest.mark.parametrize("name", ["C++", "C#", ".NET", "v1.2.3"])

@@ -12,7 +12,29 @@ from rag.marks import MARK, KnownMarks, literal, shown
 SOURCES = (1, 2, 3)
 ANSWERS = st.lists(
     st.sampled_from(
-        ["[1]", "[2]", "[9]", "[", "]", "1", "9", ", ", ",", " ", "\n", "days", "x", ".", "=", "(", "[1, 2]"]
+        [
+            "[1]",
+            "[2]",
+            "[9]",
+            "[",
+            "]",
+            "【2】",
+            "［9］",
+            "【",
+            "】",
+            "1",
+            "9",
+            ", ",
+            ",",
+            " ",
+            "\n",
+            "days",
+            "x",
+            ".",
+            "=",
+            "(",
+            "[1, 2]",
+        ]
     )
     | st.text(max_size=4),
     max_size=12,
@@ -51,6 +73,10 @@ def test_a_mark_in_pieces_is_one_mark_and_other_brackets_pass() -> None:
         ("call([1, 2])", "call([1, 2])"),
         ("said ([1, 2])", "said ([1][2])"),
         ("kept [01]", "kept [1]"),
+        ("保留五年【2】。", "保留五年[2]。"),
+        ("保留五年【9】。", "保留五年。"),
+        ("kept ［1, 9］.", "kept [1]."),
+        ("【注意】 and 【2024】", "【注意】 and 【2024】"),
         ("in [2024], [x], [1-3] and [ 9 ]", "in [2024], [x], [1-3] and [ 9 ]"),
         ("kept [", "kept ["),
         ("kept [1", "kept [1"),
@@ -81,7 +107,7 @@ def test_a_shown_mark_always_has_a_source(text: str) -> None:
 @given(ANSWERS)
 def test_only_marks_and_blanks_are_lost(text: str) -> None:
     def letters(answer: str) -> str:
-        return re.sub(r"[\s\d\[\],]", "", answer)
+        return re.sub(r"[\s\d\[\]【】［］,]", "", answer)
 
     assert letters(shown(text, SOURCES)) == letters(text)
 

@@ -81,6 +81,19 @@ async def test_a_long_question_leaves_room_for_the_text(reranker: OnnxReranker) 
     assert max(range(3), key=lambda n: scores[n] or -99.0) == 0
 
 
+async def test_what_is_asked_at_the_end_of_a_long_question_is_read(
+    embedder: OnnxEmbedder, reranker: OnnxReranker
+) -> None:
+    account = "On Monday we drove to the office by car with two colleagues and waited for the others in the hall. " * 40
+    texts = ["A text about boats.", "The parking fee is 3.", "The pump needs oil."]
+
+    near = await embedder.embed_documents(texts) @ await embedder.embed_query(account + "How much is the parking fee?")
+    scores = [await reranker.score(account + asked, texts, LATER) for asked in ("The parking fee?", "Which boats?")]
+
+    assert int(near.argmax()) == 1
+    assert scores[0] != scores[1]
+
+
 async def test_a_long_text_is_scored_by_its_beginning(reranker: OnnxReranker) -> None:
     long = "oil " * 400
 

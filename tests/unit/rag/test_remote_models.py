@@ -384,9 +384,11 @@ async def test_a_long_question_leaves_room_for_the_text() -> None:
     server = by_scores(a=1.0)
 
     async with server.open("RAG_RERANKER") as service:
-        await RemoteReranker(service).score("why? " * 500, ["a"], LATER)
+        await RemoteReranker(service).score("why? " * 500 + "What is the fee?", ["a"], LATER)
 
     assert len(server.bodies[0]["query"]) == 512
+    assert server.bodies[0]["query"].startswith("why? why?")
+    assert server.bodies[0]["query"].endswith("why? What is the fee?")
 
 
 async def test_a_reranker_that_cannot_score_fails_the_check() -> None:

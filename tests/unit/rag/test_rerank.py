@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -30,3 +31,17 @@ async def test_every_chunk_that_was_scored_in_time_has_its_logit(chunks: dict[Co
 
     assert whole == ({ContentId("a"): 1.5, ContentId("b"): 1.5}, "full")
     assert part == ({ContentId("a"): 1.5}, "partial")
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
+async def test_a_score_that_is_not_finite_is_none(chunks: dict[ContentId, Chunk], odd: float) -> None:
+    first, second = chunks
+    chunks[first] = replace(chunks[first], indexed="what overflows")
+    once = FakeReranker(logit=lambda query, text: odd if text == "what overflows" else 1.5)
+    always = FakeReranker(logit=lambda query, text: odd)
+
+    some = await score(once, "q", chunks, deadline=LATER)
+    none = await score(always, "q", chunks, deadline=LATER)
+
+    assert some == ({second: 1.5}, "partial")
+    assert none == ({}, "skipped")
