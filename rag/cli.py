@@ -60,13 +60,15 @@ def command_line() -> argparse.ArgumentParser:
     for name in DOORS:
         commands.add_parser(name, help=f"see `rag {name} --help`")
 
-    tenant = commands.add_parser("tenant", help="create, tune or delete tenants").add_subparsers(required=True)
+    tenant = commands.add_parser("tenant", help="create, tune, compact or delete tenants").add_subparsers(required=True)
     create = _command(tenant, "create", "make a tenant", "tenants.create")
     create.add_argument("name")
     create.add_argument("--if-missing", action="store_true", help="succeed when there is one already")
     change = _command(tenant, "set", "change how a tenant's searches are ranked, and print it", "tenants.tune")
     change.add_argument("name")
     add_options(change)
+    tidy = _command(tenant, "compact", "compact a tenant's indexes now, and number its chunks anew", "tenants.compact")
+    tidy.add_argument("name")
     delete = _command(tenant, "delete", "delete a tenant and everything it has", "tenants.delete")
     delete.add_argument("name")
     delete.add_argument("--if-exists", action="store_true", help="succeed when there is none")
