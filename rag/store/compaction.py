@@ -15,6 +15,7 @@ from rag.store.engine import TenantTx
 from rag.store.indexes import index_state, lock
 from rag.store.postings import Block, merge, read
 from rag.store.search import insert_blocks
+from rag.store.upkeep import ask_upkeep
 from rag.values import IndexChoice
 
 RANGE_ROWS = 20_000  # posting rows read at a time: about 30 MB
@@ -75,8 +76,8 @@ async def compact(tx: TenantTx, index: IndexChoice | int = "current") -> None:
 async def renumber(tx: TenantTx) -> None:
     """Number the chunks of all the tenant's indexes from 0, in the order they have, and compact the postings.
 
-    Searches go on, in what was before. Vectors of chunks that get another number leave the graph: `graph_if_large`
-    puts them in again, and all are compared one by one meanwhile.
+    Searches go on, in what was before. Vectors of chunks that get another number leave the graph: a worker puts them
+    in again, and all are compared one by one meanwhile.
     """
     await lock(tx)
     old = _ordinals(await tx.fetch("all_ords"))
@@ -92,8 +93,8 @@ async def _move(tx: TenantTx, old: Ordinals, first: int) -> None:
 
     From the lowest up: a place is never above its ordinal, so it is free by then.
     """
-    if first < old.size:
-        await tx.run("ungraph")
+    if first < old.size and await tx.run("ungraph"):
+        await ask_upkeep(tx)  # whatever becomes of this process, the graph is filled again
     await tx.tune(plan_cache_mode="auto")  # foreign keys are checked row by row: one plan for all of them
     await tx.run("stage_table")
     for at in range(first, old.size, MOVED_ROWS):

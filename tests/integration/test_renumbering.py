@@ -187,6 +187,7 @@ async def test_a_graph_is_left_and_filled_again(
     filled = await graph_if_large(database, tenant, above=10)
     after = await leg(tenant, question("zebra paddock7"), 10)
 
+    assert owner.execute("SELECT count(*) FROM upkeep WHERE tenant_id = %s", (tenant,)).fetchone() == (1,)
     assert (left[0], filled) == ((2,), True)  # of the document whose numbers are what they were
     assert before.ranked == left[1].ranked == after.ranked
     assert owner.execute(graph, (tenant,)).fetchone() == (2 * DOCUMENTS,)
