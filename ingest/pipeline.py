@@ -17,7 +17,7 @@ from ingest.embedding import Embedded, embed
 from ingest.limits import Limits
 from ingest.splitter import split
 from rag.analysis import ANALYSER, analyse
-from rag.errors import CallerError, IndexMismatch, InvalidInput, StoreError, StoreUnavailable, UpstreamError
+from rag.errors import CallerError, IndexFull, IndexMismatch, InvalidInput, StoreError, StoreUnavailable, UpstreamError
 from rag.protocols import Embedder
 from rag.storable import check_external_id, check_facets
 from rag.store.documents import fingerprints
@@ -128,7 +128,7 @@ class Pipeline:
 
         *before_write* runs in the writing transaction and says which documents are written; *watch* is told how far
         each is, and says which of them are still wanted. Raises StoreUnavailable when the database is away,
-        UpstreamError when the embedder fails; nothing of the batch is then written.
+        UpstreamError when the embedder fails, IndexFull when no numbers are left; nothing of the batch is then written.
         """
         results = {source.external_id: failed for source in sources if (failed := refused(source))}
         async with self._database.tenant(tenant_id) as tx:
@@ -210,7 +210,7 @@ class Pipeline:
             return {}
         try:
             written = await self._write(tenant_id, documents, recipe=recipe, before_write=before_write)
-        except (StoreUnavailable, IndexMismatch):
+        except (StoreUnavailable, IndexMismatch, IndexFull):
             raise
         except (StoreError, UpstreamError) as exc:
             if len(documents) == 1:

@@ -13,13 +13,14 @@ from datetime import datetime
 from ingest.pipeline import Pipeline, Result, Source
 from ingest.turns import Turns
 from ingest.watch import JobWatch
-from rag.errors import CallerError, IndexMismatch, RagError, StoreError, StoreUnavailable
+from rag.errors import CallerError, IndexFull, IndexMismatch, RagError, StoreError, StoreUnavailable
 from rag.store.answers import drop_stale_answers
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database, TenantTx
 from rag.store.jobs import Outcome, end_job, prune_jobs
 from rag.store.neighbours import graph_if_large
 from rag.store.queue import LEASE_S, Begun, Claim, begin_jobs, claim, extend_leases, give_back, put_off, retry_later
+from rag.store.upkeep import claim_upkeep, end_upkeep
 from rag.store.writing import PreparedDocument
 from rag.telemetry import Metrics, log
 from rag.values import TenantId
@@ -31,6 +32,7 @@ MAX_TRIES = 20  # claims that ended in a lost database or while a job waited to 
 RETRY_BASE_S = 1.0
 MISMATCH_S = 60.0  # between looks at an index that this worker cannot write to
 PRUNE_EVERY_S = 3600.0  # what ends in an hour is soon deleted
+UPKEEP_EVERY_S = 5.0  # between looks for tenants where much was deleted: nothing there is urgent
 
 
 class Worker:
@@ -58,6 +60,7 @@ class Worker:
         self._lease_s = lease_s
         self._turns = Turns()
         self._prune_at: dict[TenantId, float] = {}
+        self._upkeep_at = 0.0
 
     async def run(self) -> None:
         """Work for ever."""
@@ -69,6 +72,7 @@ class Worker:
         while not _told_to_stop():
             try:
                 await self._prune()
+                await self._keep_up()
                 if not await self.run_one():
                     await asyncio.sleep(IDLE_S)
             except StoreError as exc:
@@ -117,7 +121,7 @@ class Worker:
                 await self._ingest(claimed.tenant_id, jobs)
         except StoreUnavailable:
             raise
-        except IndexMismatch as exc:  # no fault of the jobs: `rag reindex`, or another worker, helps them all
+        except (IndexMismatch, IndexFull) as exc:  # no fault of the jobs: what helps one of them helps all
             log.warning("index does not fit", jobs=len(jobs), detail=exc.detail)
             delay_s = MISMATCH_S * self._rng.uniform(0.75, 1.25)
             async with self._database.tenant(claimed.tenant_id) as tx:
@@ -169,8 +173,23 @@ class Worker:
         if done := sum(result.state == "done" for result in results):
             self._metrics.jobs.labels("done").inc(done)
 
-    async def _maintain(self, tenant: TenantId) -> None:
-        """Tidy up where was written; what fails here is tried after the next batch, and no fault of a job."""
+    async def keep_one_up(self) -> bool:
+        """Whether there was a tenant to look after; one where that fails waits for another look."""
+        asked = await claim_upkeep(self._database, self._only)
+        if asked and await self._maintain(asked.tenant_id):
+            await end_upkeep(self._database, asked)
+        return asked is not None
+
+    async def _keep_up(self) -> None:
+        """Look after the next tenant where something was deleted, every UPKEEP_EVERY_S."""
+        now = time.monotonic()
+        if self._upkeep_at <= now:
+            self._upkeep_at = now + UPKEEP_EVERY_S
+            if await self.keep_one_up():
+                self._upkeep_at = now
+
+    async def _maintain(self, tenant: TenantId) -> bool:
+        """Whether the index is tidy now; what fails here is tried after the next batch, and no fault of a job."""
         try:
             async with self._database.tenant(tenant) as tx:
                 await drop_stale_answers(tx)
@@ -179,6 +198,8 @@ class Worker:
             await graph_if_large(self._database, tenant)
         except StoreError as exc:
             log.warning("index not tidied", detail=exc.detail)
+            return False
+        return True
 
     async def _end(self, tenant: TenantId, outcomes: Sequence[tuple[Begun, Outcome]]) -> None:
         if not outcomes:

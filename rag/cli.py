@@ -61,7 +61,9 @@ def command_line() -> argparse.ArgumentParser:
     for name, (_, text) in DOORS.items():
         commands.add_parser(name, help=text)
 
-    tenant = commands.add_parser("tenant", help="create, tune, show or delete tenants").add_subparsers(required=True)
+    tenant = commands.add_parser("tenant", help="create, tune, show, compact or delete tenants").add_subparsers(
+        required=True
+    )
     create = _command(tenant, "create", "make a tenant", "tenants.create")
     create.add_argument("name")
     create.add_argument("--if-missing", action="store_true", help="succeed when there is one already")
@@ -70,6 +72,8 @@ def command_line() -> argparse.ArgumentParser:
     add_options(change)
     shown = _command(tenant, "show", "print how a tenant's searches are ranked", "tenants.ranking")
     shown.add_argument("name")
+    tidy = _command(tenant, "compact", "compact a tenant's indexes now, and number its chunks anew", "tenants.compact")
+    tidy.add_argument("name")
     delete = _command(tenant, "delete", "delete a tenant and everything it has", "tenants.delete")
     delete.add_argument("name")
     delete.add_argument("--if-exists", action="store_true", help="succeed when there is none")

@@ -13,7 +13,8 @@ RagError
 |  `- UnsupportedFormat   a content type or file kind we do not read
 |- StoreError             the database refused or is not as it must be
 |  |- StoreUnavailable    the database cannot be reached now
-|  `- IndexMismatch       the index was made with another embedder, analyser or chunker
+|  |- IndexMismatch       the index was made with another embedder, analyser or chunker
+|  `- IndexFull           the tenant has no numbers left for new chunks
 |- ModelMissing           model files are not on this machine, or not the ones expected
 |- UpstreamError          a model service failed
 |  |- UpstreamUnavailable  none can be reached now
@@ -152,6 +153,12 @@ class IndexMismatch(StoreError):
     """The tenant's index was made with another embedder, analyser or chunker; run `rag reindex`."""
 
     code = "index_mismatch"
+
+
+class IndexFull(StoreError):
+    """The tenant's numbers for chunks are used up; run `rag tenant compact`."""
+
+    code = "index_full"
 
 
 class ModelMissing(RagError):

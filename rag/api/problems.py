@@ -32,6 +32,7 @@ STATUS: Mapping[type[errors.RagError], int] = {
     errors.StoreError: 500,
     errors.StoreUnavailable: 503,
     errors.IndexMismatch: 503,
+    errors.IndexFull: 503,
     errors.ModelMissing: 503,
     errors.UpstreamError: 502,
     errors.UpstreamUnavailable: 503,

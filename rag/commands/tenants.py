@@ -8,8 +8,10 @@ from rag.commands.opened import show, with_store
 from rag.commands.ranking import changes, lines
 from rag.errors import Conflict, InvalidInput, NotFound
 from rag.settings import load_settings
+from rag.store.compaction import numbering, renumber
 from rag.store.engine import Database
-from rag.store.tenancy import create_tenant, delete_tenant
+from rag.store.neighbours import graph_if_large
+from rag.store.tenancy import create_tenant, delete_tenant, find_tenant
 from rag.store.tuning import tune as tune_tenant
 
 MAX_NAME = 100  # characters of a tenant's name
@@ -46,6 +48,22 @@ def ranking(arguments: argparse.Namespace) -> None:
 
     async def run(database: Database) -> None:
         show(lines(await tune_tenant(database, arguments.name, {}), load_settings().ranking))
+
+    with_store(run)
+
+
+def compact(arguments: argparse.Namespace) -> None:
+    """Compact a tenant's indexes, and number its chunks anew."""
+
+    async def run(database: Database) -> None:
+        tenant = await find_tenant(database, arguments.name)
+        async with database.tenant(tenant) as tx:
+            before = await numbering(tx)
+            await renumber(tx)
+            after = await numbering(tx)
+        await graph_if_large(database, tenant)
+        used = f"of {before.next_ord} numbers in use {after.next_ord} are left"
+        show(f"tenant {arguments.name}: {after.alive} chunks; {used}")
 
     with_store(run)
 

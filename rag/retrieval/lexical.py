@@ -121,6 +121,7 @@ def narrowed(scores: NDArray[np.float32], within: Ordinals, state: IndexState) -
     What they hold in common counts as one more term: a phrase of stop words is found by itself.
     """
     kept = np.zeros_like(scores)
+    within = within[within < scores.size]  # numbered anew since, the question is asked again
     kept[within] = scores[within] + np.float32(idf(state.posted, within.size))
     return kept
 

@@ -41,10 +41,11 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The chunks that hold the phrases, in which index, and whether every chunk that might was read."""
+    """The chunks that hold the phrases, in which index and numbering, and whether every chunk that might was read."""
 
     ords: Ordinals
     generation: int
+    numbering: int
     complete: bool
 
 
@@ -85,7 +86,8 @@ async def holding(database: Database, tenant_id: TenantId, scope: Scope, wanted:
             some = newest[at : at + BATCH]
             texts = await texts_to_search(tx, scope, some, patterns, generation=state.generation)
             found += await asyncio.to_thread(_matching, texts, wanted)
-    return Holding(np.array(sorted(found), np.int32), state.generation, candidates.size <= MOST_READ)
+    ords, complete = np.array(sorted(found), np.int32), candidates.size <= MOST_READ
+    return Holding(ords, state.generation, state.numbering, complete)
 
 
 async def _with_words(tx: TenantTx, words: Sequence[set[str]], state: IndexState) -> Ordinals:

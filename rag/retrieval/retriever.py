@@ -11,9 +11,10 @@ from rag.protocols import Leg, Reranker
 from rag.ranking import Ranking
 from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.legs import both
-from rag.retrieval.phrases import holding, phrases
+from rag.retrieval.phrases import Holding, holding, phrases
 from rag.retrieval.repeats import repeats
 from rag.retrieval.rerank import blend, by_logit, score
+from rag.store.compaction import numbering
 from rag.store.engine import Database
 from rag.store.search import load_chunks, still_visible
 from rag.telemetry import Stopwatch
@@ -77,7 +78,7 @@ class Retriever:
         """What each leg finds of one index, among the chunks that hold what the question quotes."""
         wanted = phrases(question.text)
         deadline = Deadline.after(self._ranking.leg_deadline_s)
-        while True:  # again when the tenant's index was switched meanwhile
+        while True:  # again when the tenant's index was switched, or its chunks numbered anew, meanwhile
             held = None
             if wanted:
                 held = await clock.timed("phrases", holding(self._database, tenant_id, question.scope, wanted))
@@ -87,11 +88,16 @@ class Retriever:
                 clock.timed("lexical", self._lexical(tenant_id, question, self._ranking.depth, within=within)),
                 deadline=deadline,
             )
-            if dense.generation != lexical.generation or (held and held.generation != dense.generation):
+            if dense.generation != lexical.generation or (held and await self._is_outdated(tenant_id, held, dense)):
                 continue
             if held and not held.complete:
                 dense = replace(dense, complete=False)
             return dense, lexical
+
+    async def _is_outdated(self, tenant_id: TenantId, held: Holding, leg: LegResult) -> bool:
+        """Whether the ordinals of what holds the phrases are of another index or numbering than the tenant has now."""
+        async with self._database.reading(tenant_id) as tx:
+            return held.generation != leg.generation or held.numbering != (await numbering(tx)).times
 
     async def _load(
         self, tenant_id: TenantId, question: Question, contents: list[ContentId], *, generation: int

@@ -13,6 +13,7 @@ from rag.store.answers import forget_answers
 from rag.store.engine import TenantTx
 from rag.store.indexes import lock
 from rag.store.jobs import drop_jobs
+from rag.store.upkeep import ask_upkeep
 from rag.values import ChunkId, DocumentId, Scalar, document_id
 
 
@@ -77,6 +78,7 @@ async def delete_document(tx: TenantTx, external_id: str) -> None:
         raise NotFound(f"there is no document {external_id!r}")
     await forget_answers(tx, versions)
     await tx.run("give_ordinals", added=0)
+    await ask_upkeep(tx)
 
 
 async def get_document(

@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 
 from psycopg.rows import TupleRow
 
-from rag.errors import IndexMismatch, NotFound
+from rag.errors import IndexFull, IndexMismatch, NotFound
 from rag.store.engine import TenantTx
 from rag.store.messages import Asked, named
 from rag.store.tuning import tuning_of
 from rag.values import IndexChoice, Recipe, Tuning
+
+MOST_ORDS = 2**31 - 1  # what the column and the posting blocks hold
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """An index: the tenant's version, the index's number and recipe, what its postings hold, what came since.
 
-    `graphed` when its vectors are in `neighbours` too; `tuning` is of the tenant, whatever index is asked.
+    `graphed` when its vectors are in `neighbours` too; `tuning` is of the tenant, whatever index is asked. Ordinals
+    of one `numbering` of the tenant say nothing in another.
     """
 
     index_version: int = 0
@@ -32,6 +35,7 @@ class IndexState:
     langs: tuple[str, ...] = ()
     graphed: bool = False
     tuning: Tuning = field(default_factory=Tuning)
+    numbering: int = 0
 
     @property
     def alive(self) -> int:
@@ -60,12 +64,11 @@ def state_of(rows: Sequence[TupleRow], index: IndexChoice | int = "current") -> 
         if isinstance(index, int):
             raise NotFound(f"there is no index {index} of this tenant any more")
         return IndexState()
-    version, next_ord, generation, embedder, analyser, chunker, *counters, langs, graphed, ranking = rows[0]
-    recipe = Recipe(embedder, analyser, chunker)
+    version, next_ord, generation, embedder, analyser, chunker, *counters, langs, graphed, ranking, numbering = rows[0]
+    recipe, tuning = Recipe(embedder, analyser, chunker), tuning_of(ranking)
     posted, dead, appended, writes = counters
-    return IndexState(
-        version, next_ord, generation, recipe, posted, dead, appended, writes, tuple(langs), graphed, tuning_of(ranking)
-    )
+    about = (recipe, posted, dead, appended, writes, tuple(langs), graphed, tuning, numbering)
+    return IndexState(version, next_ord, generation, *about)
 
 
 async def lock(tx: TenantTx) -> tuple[int, int]:
@@ -77,6 +80,19 @@ async def lock(tx: TenantTx) -> tuple[int, int]:
     if not rows:
         raise NotFound("the tenant does not exist; `rag tenant create NAME` makes it")
     return int(rows[0][0]), int(rows[0][1])
+
+
+def check_room(first_ord: int, added: int) -> None:
+    """Return only if there are so many ordinals from the first one on.
+
+    Raises IndexFull otherwise.
+    """
+    if first_ord + added > MOST_ORDS:
+        left = MOST_ORDS - first_ord
+        raise IndexFull(
+            f"{left} of the tenant's {MOST_ORDS} numbers for chunks are left, and {added} are needed; `rag tenant"
+            " compact NAME` makes those of deleted chunks free, and a worker does it by itself"
+        )
 
 
 async def open_index(tx: TenantTx, generation: int, recipe: Recipe) -> bool:

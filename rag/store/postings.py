@@ -59,14 +59,20 @@ def read(term: int, ords: bytes, weights: bytes) -> Block:
     return Block(term, np.frombuffer(ords, ORDS), np.frombuffer(weights, WEIGHTS))
 
 
-def merge(blocks: Sequence[Block], live: NDArray[np.bool_]) -> Iterator[Block]:
-    """The blocks of one term as few full ones, without the ordinals that *live* (by ordinal) says are gone."""
+def merge(blocks: Sequence[Block], old: NDArray[np.int32], new: NDArray[np.int32]) -> Iterator[Block]:
+    """The blocks of one term as few full ones: ordinals of *old* become those of *new*, and others are left out.
+
+    Both rise, so that a place in one is the place in the other.
+    """
     ords = np.concatenate([block.ords for block in blocks])
     weights = np.concatenate([block.weights for block in blocks])
-    keep = live[ords]
-    order = np.argsort(ords[keep], kind="stable")
+    places = np.searchsorted(old, ords)
+    keep = places < old.size
+    keep[keep] = old[places[keep]] == ords[keep]
+    kept, weights = new[places[keep]], weights[keep]
+    order = np.argsort(kept, kind="stable")
     if order.size:
-        yield from _cut(blocks[0].term, ords[keep][order], weights[keep][order])
+        yield from _cut(blocks[0].term, kept[order], weights[order])
 
 
 def _cut(term: int, ords: NDArray[np.int32], weights: NDArray[np.float32]) -> Iterator[Block]:

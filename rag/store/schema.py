@@ -29,7 +29,7 @@ from rag.store.columns import metadata as metadata
 from rag.store.columns import moment_column, tenant_column
 from rag.values import DIMS
 
-REVISION = "0006"  # the newest migration; a test holds it to Alembic's head
+REVISION = "0007"  # the newest migration; a test holds it to Alembic's head
 PARTITIONS = 8  # of chunks, embeddings and neighbours, by hash of the tenant
 APP_ROLE = "rag_app"  # what the service runs as: owns nothing, bypasses nothing
 WORKER_ROLE = "rag_worker"  # sees which tenant has work waiting, and no tenant data
@@ -45,6 +45,7 @@ tenants = Table(
     Column("index_version", BigInteger, nullable=False, server_default=text("0"), comment="grows with every change"),
     Column("generation", Integer, nullable=False, server_default=text("1"), comment="of the index that is asked"),
     Column("ranking", JSONB, nullable=False, server_default=text("'{}'"), comment="beside the service's settings"),
+    Column("numbering", Integer, nullable=False, server_default=text("0"), comment="grows when ordinals are new ones"),
     PrimaryKeyConstraint("tenant_id"),
 )
 
@@ -236,4 +237,15 @@ job_queue = Table(
     PrimaryKeyConstraint("tenant_id", "job_id"),
     ForeignKeyConstraint(["tenant_id", "job_id"], ["jobs.tenant_id", "jobs.job_id"], ondelete="CASCADE"),
     Index("ix_job_queue_run_at", "run_at"),
+)
+
+# tenants whose indexes a worker is to look at, though no job of theirs waits
+upkeep = Table(
+    "upkeep",
+    metadata,
+    tenant_column(),
+    moment_column("due_at", required=True),
+    PrimaryKeyConstraint("tenant_id"),
+    ForeignKeyConstraint(["tenant_id"], ["tenants.tenant_id"], ondelete="CASCADE"),
+    Index(None, "due_at"),
 )

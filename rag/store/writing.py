@@ -16,7 +16,7 @@ from rag.errors import UpstreamError
 from rag.protocols import Vectors
 from rag.store.answers import forget_answers
 from rag.store.engine import TenantTx
-from rag.store.indexes import check_recipe, index_state, lock, open_index
+from rag.store.indexes import check_recipe, check_room, index_state, lock, open_index
 from rag.store.postings import Block, build
 from rag.store.search import insert_blocks
 from rag.values import DIMS, ContentId, DocumentId, Draft, Facets, Recipe, chunk_id, content_id, document_id
@@ -58,7 +58,7 @@ async def replace_documents(tx: TenantTx, documents: Sequence[PreparedDocument],
     """Put *documents* in place of what is stored under their external ids, in both legs.
 
     Where history is kept, the version before stays and ends where the new one begins. Raises NotFound when the tenant
-    does not exist, IndexMismatch when its index was made with another recipe.
+    does not exist, IndexMismatch when its index was made with another recipe, IndexFull when it has no numbers left.
     """
     for document in documents:
         _check_vectors(document)
@@ -83,7 +83,8 @@ async def add_to_index(
 ) -> list[PreparedDocument]:
     """Those of the documents that are stored as they were prepared; their chunks are then in that index too.
 
-    Raises NotFound when there is no such index, IndexMismatch when it is made with another recipe.
+    Raises NotFound when there is no such index, IndexMismatch when it is made with another recipe, IndexFull when the
+    tenant has no numbers left.
     """
     for _, document in documents:
         _check_vectors(document)
@@ -146,6 +147,7 @@ async def _add(
     first_ord: int,
 ) -> None:
     """Put the chunks of the documents into an index, in both legs."""
+    check_room(first_ord, sum(len(document.drafts) for _, document in pairs))
     await tx.run("stage_table")
     added = await tx.copy("stage_chunks", STAGED, _chunk_rows(pairs, generation=generation, first_ord=first_ord))
     await tx.run("insert_chunks")

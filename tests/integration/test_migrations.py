@@ -59,6 +59,24 @@ async def test_what_was_stored_before_there_were_indexes_is_the_first_of_them(
             await LexicalLeg(database)(one, question("parcels"), 50)
 
 
+@pytest.mark.parametrize("owner", ["postgres", "keeper"], ids=["a superuser", "an owner under row-level security"])
+async def test_tenants_of_many_ordinals_wait_for_a_workers_look_after_the_upgrade(
+    clone: Callable[[], str], owner: str
+) -> None:
+    url = clone()
+    async with open_service_database(url) as database:
+        worn, _ = [await create_tenant(database, name) for name in ("worn", "fresh")]
+        async with database.tenant(worn) as tx:
+            await tx.run("give_ordinals", added=2_000_000)
+    own(url, owner)
+
+    downgrade(url.replace("://postgres", f"://{owner}"), "0006")
+    upgrade(url.replace("://postgres", f"://{owner}"), "head")
+
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT tenant_id FROM upkeep").fetchall() == [(worn,)]
+
+
 def rows(url: str) -> list[list[TupleRow]]:
     with psycopg.connect(url) as connection:
         return [connection.execute(query).fetchall() for query in ROWS]

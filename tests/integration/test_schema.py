@@ -127,12 +127,12 @@ def test_every_table_has_one_policy_for_all_commands_that_checks_reads_and_write
     assert all(row[4] == row[5] and "app.tenant_id" in row[4] for row in rows)
 
 
-def test_the_only_other_policy_opens_the_queue_to_the_workers_role(owner: psycopg.Connection) -> None:
+def test_the_only_other_policies_open_the_queue_and_the_upkeep_to_the_workers_role(owner: psycopg.Connection) -> None:
     rows = owner.execute(
-        "SELECT tablename::text, roles::text[] FROM pg_policies WHERE policyname <> 'one_tenant'"
+        "SELECT tablename::text, roles::text[] FROM pg_policies WHERE policyname <> 'one_tenant' ORDER BY tablename"
     ).fetchall()
 
-    assert rows == [("job_queue", ["rag_worker"])]
+    assert rows == [("job_queue", ["rag_worker"]), ("upkeep", ["rag_worker"])]
 
 
 def test_nothing_is_granted_on_a_partition(owner: psycopg.Connection) -> None:

@@ -20,6 +20,7 @@ from rag.store.messages import Asked
 from rag.store.neighbours import graph_if_large
 from rag.store.schema import metadata
 from rag.store.tenancy import create_key, create_tenant, delete_tenant, find_tenant
+from rag.store.upkeep import ask_upkeep
 from rag.values import TenantId, tenant_id
 from tests.conftest import MakeTenant
 from tests.integration.corpus import passage_of, prepared, store
@@ -28,6 +29,7 @@ Statement = sql.SQL | sql.Composed
 
 TABLES = sorted(metadata.tables)
 CHANGEABLE = [table for table in TABLES if table != "ledger"]
+SEEN_BY_WORKERS = ("job_queue", "upkeep")
 ATTEMPT = Attempt(1, "here", "some-model", "answered", Usage(input_uncached=70, output=7))
 
 
@@ -57,6 +59,7 @@ async def fill(database: Database, tenant: TenantId) -> None:
         assert await keep_answer(tx, answer, ttl_s=60, most_bytes=10**6)
     async with database.tenant(tenant) as tx:
         await put_budget(tx, "tokens", "day", Decimal(1000))
+        await ask_upkeep(tx)
     await reserve(database, tenant, uuid4(), tokens=100, money=None, lasts_s=60)
     await settle(database, tenant, [Settlement(uuid4(), "query", "answer", (Entry(ATTEMPT, "somebody", None),))])
     await graph_if_large(database, tenant, above=0)
@@ -247,18 +250,20 @@ async def test_a_connection_is_in_the_services_role_again_after_worker_and_tuned
         assert await scalar(connection, "SHOW enable_sort") == expected
 
 
-async def test_the_workers_role_sees_the_queue_of_every_tenant(
-    database: Database, pair: tuple[TenantId, TenantId]
+@pytest.mark.parametrize("table", SEEN_BY_WORKERS)
+async def test_the_workers_role_sees_which_tenants_have_work_waiting(
+    database: Database, pair: tuple[TenantId, TenantId], table: str
 ) -> None:
     async with database.bare() as connection:
         await connection.execute("SET LOCAL ROLE rag_worker")
-        cursor = await connection.execute("SELECT DISTINCT tenant_id FROM job_queue")
+        read = sql.SQL("SELECT DISTINCT tenant_id FROM {}").format(sql.Identifier(table))
+        cursor = await connection.execute(read)
         seen = {row[0] for row in await cursor.fetchall()}
 
     assert set(pair) <= seen
 
 
-@pytest.mark.parametrize("table", [table for table in TABLES if table != "job_queue"])
+@pytest.mark.parametrize("table", [table for table in TABLES if table not in SEEN_BY_WORKERS])
 async def test_the_workers_role_sees_no_other_table(
     database: Database, pair: tuple[TenantId, TenantId], table: str
 ) -> None:
@@ -269,7 +274,12 @@ async def test_the_workers_role_sees_no_other_table(
 
 
 @pytest.mark.parametrize(
-    "statement", [sql.SQL("DELETE FROM job_queue"), sql.SQL("INSERT INTO job_queue SELECT * FROM job_queue")]
+    "statement",
+    [
+        sql.SQL(change).format(sql.Identifier(table))
+        for table in SEEN_BY_WORKERS
+        for change in ("DELETE FROM {0}", "INSERT INTO {0} SELECT * FROM {0}")
+    ],
 )
 async def test_the_workers_role_can_neither_add_to_the_queue_nor_take_from_it(
     database: Database, tenant: TenantId, statement: sql.SQL

@@ -43,11 +43,41 @@ DELETE FROM postings
 -- The ordinals of every chunk in an index.
 SELECT ord FROM chunks WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s ORDER BY ord;
 
+-- name: all_ords
+-- The ordinals of every chunk of the tenant.
+SELECT ord FROM chunks WHERE tenant_id = %(tenant_id)s ORDER BY ord;
+
+-- name: let_plans_last
+-- Foreign keys are checked row by row: one plan for all of them, until the transaction ends.
+SELECT set_config('plan_cache_mode', 'auto', true);
+
+-- name: stage_moved
+-- One row touched for each chunk of a range of ordinals, staged with those from *first* on, in the same order.
+INSERT INTO staged_chunks
+SELECT c.chunk_id, c.document_id, c.generation, c.content, %(first)s - 1 + row_number() OVER (ORDER BY c.ord),
+       c.position, c.kind, c.breadcrumb, c.char_start, c.char_end, c.section_start, c.section_end, c.text, c.indexed,
+       e.embedding
+  FROM chunks c LEFT JOIN embeddings e ON e.tenant_id = c.tenant_id AND e.ord = c.ord AND e.tenant_id = %(tenant_id)s
+ WHERE c.tenant_id = %(tenant_id)s AND c.ord BETWEEN %(low)s AND %(high)s;
+
+-- name: delete_moved
+-- One row touched for each chunk of a range of ordinals; their vectors go with them.
+DELETE FROM chunks WHERE tenant_id = %(tenant_id)s AND ord BETWEEN %(low)s AND %(high)s;
+
+-- name: unstage
+-- Nothing. -- unscoped: a table that this connection alone sees
+TRUNCATE staged_chunks;
+
+-- name: ungraph
+-- One row touched for each index whose vectors are no longer all in the graph.
+UPDATE indexes SET graphed = false WHERE tenant_id = %(tenant_id)s AND graphed;
+
 -- name: posting_rows
 -- How many posting blocks an index has.
 SELECT count(*) FROM postings WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;
 
 -- name: compacted
 -- One row touched: the counters once dead ordinals are out of the postings.
-UPDATE indexes SET posted = %(live)s, dead = 0, appended = 0, writes = 0
+UPDATE indexes SET dead = 0, appended = 0, writes = 0,
+       posted = (SELECT count(*) FROM chunks WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s)
  WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;

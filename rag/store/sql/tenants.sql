@@ -23,7 +23,7 @@ UPDATE tenants SET ranking = %(ranking)s, index_version = index_version + 1 WHER
 -- The current index, the one above it, or one by its number, in the order of IndexState's fields.
 -- planned once: by key.
 SELECT t.index_version, t.next_ord, i.generation, i.embedder, i.analyser, i.chunker, i.posted, i.dead, i.appended,
-       i.writes, i.langs, i.graphed, t.ranking
+       i.writes, i.langs, i.graphed, t.ranking, t.numbering
   FROM tenants t JOIN indexes i ON i.tenant_id = t.tenant_id
  WHERE t.tenant_id = %(tenant_id)s AND i.tenant_id = %(tenant_id)s
    AND CASE WHEN %(next)s THEN i.generation > t.generation ELSE i.generation = coalesce(%(generation)s::int, t.generation) END
@@ -56,6 +56,17 @@ UPDATE indexes
    SET posted = posted + %(added)s, appended = appended + %(added)s, writes = writes + 1,
        langs = ARRAY(SELECT DISTINCT unnest(langs || %(langs)s::text[]) ORDER BY 1)
  WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s;
+
+-- name: numbering
+-- The tenant's next ordinal, how many chunks all its indexes have together, and how often it was numbered anew.
+SELECT t.next_ord, coalesce((SELECT sum(posted - dead) FROM indexes WHERE tenant_id = %(tenant_id)s), 0)::bigint,
+       t.numbering
+  FROM tenants t WHERE t.tenant_id = %(tenant_id)s;
+
+-- name: numbered_anew
+-- One row touched: the next ordinal of a tenant whose chunks have other ones now.
+UPDATE tenants SET next_ord = %(next_ord)s, numbering = numbering + 1, index_version = index_version + 1
+ WHERE tenant_id = %(tenant_id)s;
 
 -- name: insert_key
 -- One row touched.

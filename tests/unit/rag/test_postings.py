@@ -57,19 +57,32 @@ def test_a_block_survives_its_row() -> None:
 
 
 def test_merge_sorts_blocks_and_drops_what_is_gone() -> None:
-    live = np.array([True, True, False, True, True])
+    live = np.array([0, 1, 3, 4], np.int32)
 
-    [merged] = merge([block([3, 4], [3.0, 4.0]), block([0, 2], [0.5, 2.0])], live)
+    [merged] = merge([block([3, 4], [3.0, 4.0]), block([0, 2], [0.5, 2.0])], live, live)
 
     assert merged.ords.tolist() == [0, 3, 4]
     assert merged.weights.tolist() == [0.5, 3.0, 4.0]
 
 
 def test_merge_gives_nothing_when_every_chunk_is_gone() -> None:
-    assert list(merge([block([0]), block([1])], np.zeros(2, np.bool_))) == []
+    none = np.array([], np.int32)
+
+    assert list(merge([block([0]), block([1])], none, none)) == []
 
 
 def test_merge_fills_blocks() -> None:
     parts = [block([n]) for n in range(BLOCK + 2)]
 
-    assert [len(b.ords) for b in merge(parts, np.ones(BLOCK + 2, np.bool_))] == [BLOCK, 2]
+    live = np.arange(BLOCK + 2, dtype=np.int32)
+
+    assert [len(b.ords) for b in merge(parts, live, live)] == [BLOCK, 2]
+
+
+def test_merge_gives_chunks_their_new_ordinals() -> None:
+    old, new = np.array([2, 7, 2**31 - 2], np.int32), np.array([0, 1, 2], np.int32)
+
+    [merged] = merge([block([2**31 - 2], [9.0]), block([1, 2, 7], [1.0, 2.0, 7.0])], old, new)
+
+    assert merged.ords.tolist() == [0, 1, 2]
+    assert merged.weights.tolist() == [2.0, 7.0, 9.0]
