@@ -143,11 +143,6 @@ class Question:
     recall: Recall = "normal"
     expansion: str = ""
 
-    @property
-    def sought(self) -> str:
-        """What both legs look for: the question twice beside its expansion, which has more words (decision 0022)."""
-        return f"{self.text}\n{self.text}\n{self.expansion}" if self.expansion else self.text
-
 
 @dataclass(frozen=True, slots=True)
 class Facets:

@@ -57,7 +57,7 @@ class DenseLeg:
         """
         name = next(iter(self._embedders))
         while True:
-            vector = await self._embedders[name].embed_query(question.sought)
+            vector = await self._embedders[name].embed_query(question.text)
             async with self._database.snapshot(tenant_id) as tx:
                 state = await index_state(tx, question.scope.index)
                 maker = state.recipe.embedder if state.recipe else name

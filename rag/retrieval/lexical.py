@@ -43,7 +43,7 @@ class LexicalLeg:
         async with self._database.snapshot(tenant_id) as tx:
             state = await index_state(tx, question.scope.index)
             check_analyser(state)
-            terms = query_terms(question.sought, state.langs)
+            terms = query_terms(question.text, state.langs)
             blocks = await posting_blocks(tx, list(terms), generation=state.generation)
             scores = accumulate(blocks, terms, state)
             if within is not None:

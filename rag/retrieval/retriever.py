@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 from rag.protocols import Expanding, Leg, Reranker
+from rag.retrieval.expanded import ExpandedLeg
 from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.legs import both
 from rag.retrieval.phrases import holding, phrases
@@ -67,8 +68,8 @@ class Retriever:
     ) -> None:
         """Search *database* by both legs, for what *expanding* makes of a question."""
         self._database = database
-        self._dense = dense
-        self._lexical = lexical
+        self._dense = ExpandedLeg(dense) if expanding else dense
+        self._lexical = ExpandedLeg(lexical) if expanding else lexical
         self._reranker = reranker
         self._ranking = ranking
         self._expanding = expanding

@@ -81,7 +81,7 @@ def test_a_question_in_other_words_than_the_documents_is_found_by_the_passage(ra
 
     assert recall(alone) < 0.5
     assert recall(expanded) > 0.95
-    assert mrr(expanded) > mrr(alone) + 0.5
+    assert mrr(expanded) > mrr(alone) + 0.4
 
 
 def test_a_question_in_the_words_of_the_documents_is_found_as_well_as_before(ranks: dict[str, Ranks]) -> None:

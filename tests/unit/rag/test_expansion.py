@@ -57,8 +57,6 @@ async def test_what_the_model_wrote_is_sought_beside_the_question() -> None:
     found = await expanded(FakeChat("  Private lodging with\n", "relatives is paid at a flat rate. "), question())
 
     assert (found.text, found.expansion) == (ASKED, WRITTEN)
-    assert found.sought == f"{ASKED}\n{ASKED}\n{WRITTEN}"
-    assert question().sought == ASKED
 
 
 async def test_the_request_is_short_cold_and_of_its_own_task_and_feature() -> None:
