@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from rag.errors import RagError, Tried
 from rag.values import Citation, Deadline, Passage, Retrieval, TenantId
 
-Task = Literal["answer", "rewrite", "hyde", "judge"]  # the last two may have chains; nothing asks them yet
+Task = Literal["answer", "rewrite", "hyde", "judge"]  # the last may have a chain; nothing asks it yet
 Need = Literal["json"]
 Finish = Literal["stop", "length"]
 AnswerStatus = Literal["answered", "no_evidence", "degraded"]

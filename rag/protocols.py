@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from rag.values import Deadline, LegResult, Question, TenantId
 
 Vectors = NDArray[np.float32]
 Ordinals = NDArray[np.int32]
+Expanding = Callable[[TenantId, Question], Awaitable[Question]]  # the question, with more to search for; never fails
 
 
 class Embedder(Protocol):

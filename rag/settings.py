@@ -165,6 +165,10 @@ class Settings(BaseSettings):
         validate_default=True,
         description="the targets to try for each task, in order, a JSON object; sentences answer if no chain does",
     )
+    expansion: Literal["asked", "always"] = Field(
+        default="asked",
+        description="questions that the chain for hyde, if any, finds other words for: of high recall, or all",
+    )
     data_classes: Annotated[frozenset[DataClass], NoDecode] = Field(
         default=frozenset(), description="tags of documents that only targets which allow them may read"
     )
@@ -247,6 +251,12 @@ class Settings(BaseSettings):
     def _one_leg_counts(self) -> Settings:
         if not finds_something(self.dense_weight, self.lexical_weight):
             raise ValueError("RAG_DENSE_WEIGHT and RAG_LEXICAL_WEIGHT are both 0")
+        return self
+
+    @model_validator(mode="after")
+    def _can_expand(self) -> Settings:
+        if self.expansion == "always" and "hyde" not in self.chat_chains:
+            raise ValueError("RAG_EXPANSION is always, and RAG_CHAT_CHAINS has no chain for hyde")
         return self
 
     @property

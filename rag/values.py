@@ -24,6 +24,7 @@ Scalar = str | int | float | bool
 RerankState = Literal["full", "partial", "skipped"]
 IndexChoice = Literal["current", "next"]
 Fusion = Literal["scores", "rrf"]
+Recall = Literal["normal", "high"]
 
 
 def tenant_id(name: str) -> TenantId:
@@ -130,12 +131,17 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A search: the text, what it may see, and how it is ranked."""
+    """A search: the text, what it may see, and how it is ranked.
+
+    `expansion` is what a chat model added to find more, where it was asked: always, or as `recall` is high.
+    """
 
     text: str
     scope: Scope
     top_k: int = 6
     rerank: bool = True
+    recall: Recall = "normal"
+    expansion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +275,7 @@ class Retrieval:
     rerank: RerankState
     index_version: int
     timings_ms: dict[str, float]
+    expansion: str = ""
 
 
 @dataclass(frozen=True, slots=True)

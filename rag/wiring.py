@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rag.answering.admission import AdmittedChat
 from rag.answering.answerer import Answerer, Answering
 from rag.answering.cache import AnswerCache, caching_of
+from rag.answering.expansion import Expander
 from rag.answering.gate import Gate, Limits
 from rag.answering.metering import MeteredChat, free_endings, paid_chains
 from rag.answering.prices import Prices
@@ -57,6 +58,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             lexical=LexicalLeg(database),
             reranker=reranker,
             ranking=settings.ranking,
+            expanding=expander(settings, guarded_chat),
         )
         answerer = Answerer(
             database,
@@ -93,6 +95,11 @@ def _redacting(chat: ChatModel, settings: Settings) -> ChatModel:
     from rag.llm.redaction import RedactingChat  # noqa: PLC0415 - the phone numbers of the world take 0.2 s to load
 
     return RedactingChat(chat, settings.redact, settings.redact_region)
+
+
+def expander(settings: Settings, chat: ChatModel) -> Expander | None:
+    """What makes more of questions, if there is a chain for it."""
+    return Expander(chat, always=settings.expansion == "always") if "hyde" in settings.chat_chains else None
 
 
 def answering_of(settings: Settings) -> Answering:

@@ -23,7 +23,7 @@ from rag.api.schemas import (
 from rag.calls import Answer, Message
 from rag.errors import TooLarge
 from rag.settings import Settings
-from rag.values import Principal, Question
+from rag.values import Principal, Question, Recall
 
 MODEL = "rag"
 MAX_TALK_CHARS = 1_000_000  # a quarter of the largest windows there are
@@ -96,7 +96,7 @@ class StreamOptions(Strict):
 
 
 class CompletionBody(Strict):
-    """A conversation whose last message is the question; `filters`, `as_of`, `top_k`, `rerank` are as in a search."""
+    """A conversation whose last message is the question; `filters` and the four fields below it are as in a search."""
 
     model: str
     messages: Annotated[list[TurnBody], Field(min_length=1)]
@@ -110,6 +110,7 @@ class CompletionBody(Strict):
     as_of: str | None = None
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, strict=True)] = 6
     rerank: Annotated[bool, Field(strict=True)] = True
+    recall: Recall = "normal"
 
     user: object = None
     metadata: object = None
@@ -158,7 +159,12 @@ class CompletionBody(Strict):
         if chars > MAX_TALK_CHARS:
             raise TooLarge(f"messages: {chars} characters with their frames, the limit is {MAX_TALK_CHARS}")
         body = SearchBody(
-            query=self.messages[-1].text, top_k=self.top_k, filters=self.filters, as_of=self.as_of, rerank=self.rerank
+            query=self.messages[-1].text,
+            top_k=self.top_k,
+            filters=self.filters,
+            as_of=self.as_of,
+            rerank=self.rerank,
+            recall=self.recall,
         )
         return body.question(who, settings, field=f"messages[{len(self.messages) - 1}].content")
 

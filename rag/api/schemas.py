@@ -14,7 +14,7 @@ from rag.errors import InvalidInput, TooLarge, Tried
 from rag.retrieval.filters import parse_filter, parse_moment
 from rag.settings import Settings
 from rag.storable import storable
-from rag.values import Hit, IndexChoice, Passage, Principal, Question, Ranked, Retrieval, Scope
+from rag.values import Hit, IndexChoice, Passage, Principal, Question, Ranked, Recall, Retrieval, Scope
 
 MAX_TOP_K = 100  # every candidate that both legs can bring
 ANSWER_TOKENS, MAX_TOKENS = 512, 8192
@@ -35,6 +35,7 @@ class SearchBody(Strict):
     as_of: str | None = None
     index: IndexChoice = "current"
     rerank: Annotated[bool, Field(strict=True)] = True
+    recall: Recall = "normal"
     explain: Annotated[bool, Field(strict=True)] = False
 
     def question(self, who: Principal, settings: Settings, *, field: str = "query") -> Question:
@@ -44,7 +45,8 @@ class SearchBody(Strict):
         """
         as_of = parse_moment(self.as_of, "as_of") if self.as_of is not None else datetime.now(UTC)
         scope = Scope(who.groups, as_of, parse_filter(self.filters), self.index, self.as_of is not None)
-        return Question(searchable(self.query, settings.max_query_chars, field=field), scope, self.top_k, self.rerank)
+        text = searchable(self.query, settings.max_query_chars, field=field)
+        return Question(text, scope, self.top_k, self.rerank, self.recall)
 
 
 class QueryBody(SearchBody):
@@ -92,13 +94,14 @@ class HitBody(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """The ranked chunks."""
+    """The ranked chunks; `expansion` is, explained, what was searched for beside the question."""
 
     hits: list[HitBody]
     complete: bool
     index_version: int
     timings_ms: dict[str, float]
     rerank: Literal["full", "partial", "skipped"]
+    expansion: str | None = None
     request_id: str
 
 
@@ -210,6 +213,7 @@ def search_result(retrieval: Retrieval, *, explain: bool, request_id: str) -> Se
         index_version=retrieval.index_version,
         timings_ms=retrieval.timings_ms,
         rerank=retrieval.rerank,
+        expansion=retrieval.expansion if explain else None,
         request_id=request_id,
     )
 

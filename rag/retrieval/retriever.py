@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import islice
 
 from rag.inference.turns import asker
-from rag.protocols import Leg, Reranker
+from rag.protocols import Expanding, Leg, Reranker
 from rag.ranking import Ranking
+from rag.retrieval.expanded import ExpandedLeg
 from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.legs import both
 from rag.retrieval.phrases import Holding, holding, phrases
@@ -36,18 +37,30 @@ FOREIGN_WEIGHT = 0.5  # of an embedder that does not know the question's languag
 class Retriever:
     """Ranked chunks for a question."""
 
-    def __init__(self, database: Database, *, dense: Leg, lexical: Leg, reranker: Reranker, ranking: Ranking) -> None:
-        """Search *database* by both legs."""
+    def __init__(
+        self,
+        database: Database,
+        *,
+        dense: Leg,
+        lexical: Leg,
+        reranker: Reranker,
+        ranking: Ranking,
+        expanding: Expanding | None = None,
+    ) -> None:
+        """Search *database* by both legs, for what *expanding* makes of a question."""
         self._database = database
-        self._dense = dense
-        self._lexical = lexical
+        self._dense = ExpandedLeg(dense) if expanding else dense
+        self._lexical = ExpandedLeg(lexical) if expanding else lexical
         self._reranker = reranker
         self._ranking = ranking
+        self._expanding = expanding
 
     async def retrieve(self, tenant_id: TenantId, question: Question) -> Retrieval:
         """The best `top_k` chunks; the order does not depend on `top_k`."""
         asker.set(tenant_id)  # of the cross-encoder; also for what an answer asks of it afterwards
         clock = Stopwatch()
+        if self._expanding:
+            question = await clock.timed("expansion", self._expanding(tenant_id, question))
         dense, lexical = await self._candidates(tenant_id, question, clock)
         ranking = self._ranking.of(dense.tuning)
         fused = _fuse(dense, lexical, ranking)
@@ -70,6 +83,7 @@ class Retriever:
             rerank=how,
             index_version=min(dense.index_version, lexical.index_version),
             timings_ms=clock.total(),
+            expansion=question.expansion,
         )
 
     async def _candidates(

@@ -32,7 +32,7 @@ from rag.store.engine import Database, open_database
 from rag.store.tenancy import create_key, create_tenant
 from rag.telemetry import Metrics
 from rag.values import TenantId
-from rag.wiring import Services, answering_of, guarded, open_cache
+from rag.wiring import Services, answering_of, expander, guarded, open_cache
 from tests.fakes import FakeChat, FakeEmbedder, FakeReranker, embedders
 
 START_S = 30
@@ -290,6 +290,7 @@ def _fake_services(settings: Settings, database: Database, chat: ChatModel, metr
         lexical=LexicalLeg(database),
         reranker=reranker,
         ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=2.0),
+        expanding=expander(settings, chat),
     )
     answerer = Answerer(
         database,

@@ -2,22 +2,33 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 import rag.store.generations as generations
+from rag.inference.onnx import OnnxEmbedder
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.store.engine import Database
 from rag.values import TenantId
-from tests.conftest import REPOSITORY, MakeTenant
+from tests.conftest import REPOSITORY, MakeTenant, open_service_database
 from tests.fakes import embedders
 from tests.integration.caching import FEES, REFUNDS
 from tests.integration.commands import NAME, Run, Start
 from tests.integration.corpus import store
+from tests.integration.demo import Demo
 from tests.integration.reading import Legs
+
+
+@pytest_asyncio.fixture(scope="session")
+async def demo(clone: Callable[[], str], embedder: OnnxEmbedder) -> AsyncIterator[Demo]:
+    """The demo corpus with the real embedder."""
+    async with open_service_database(clone()) as opened:
+        yield await Demo.filled(opened, embedder)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,23 +11,12 @@ from typing import Any
 import pytest_asyncio
 
 from eval.matching import contains
-from ingest.pipeline import Pipeline, Source
 from rag.answering.followup import joined
 from rag.calls import Message
-from rag.inference.onnx import OnnxEmbedder
-from rag.ranking import Ranking
-from rag.retrieval.dense import DenseLeg
-from rag.retrieval.lexical import LexicalLeg
-from rag.retrieval.retriever import Retriever
-from rag.store.engine import Database
-from rag.store.tenancy import create_tenant
-from rag.values import Question, Scope, TenantId
-from tests.conftest import REPOSITORY
-from tests.fakes import FakeReranker, parse_directly
+from rag.values import Question, Scope
+from tests.integration.demo import FIXTURES, Demo, mrr, rank_of, recall
 
-FIXTURES = REPOSITORY / "fixtures"
 TODAY = Scope(frozenset(), datetime(2026, 11, 30, tzinfo=UTC))
-DEPTH = 5
 
 
 @dataclass(frozen=True)
@@ -59,48 +48,16 @@ SEARCHED: dict[str, Callable[[Conversation], str]] = {
 
 
 @pytest_asyncio.fixture(scope="module")
-async def ranks(database: Database, embedder: OnnxEmbedder) -> dict[tuple[str, str], list[int | None]]:
+async def ranks(demo: Demo) -> dict[tuple[str, str], list[int | None]]:
     """By kind of conversation and way of searching: at which rank the passage is, not reranked."""
-    named = {embedder.name: embedder}
-    tenants = {name: await create_tenant(database, name) for name in {talk.tenant for talk in ALL}}
-    for name, tenant in tenants.items():
-        root = FIXTURES / "corpus" / name
-        sources = [
-            Source(path.relative_to(root).as_posix(), path.read_bytes()) for path in root.rglob("*") if path.is_file()
-        ]
-        results = await Pipeline(database, named, parse_directly).ingest(tenant, sources)
-        assert {result.state for result in results} == {"done"}
-    retriever = Retriever(
-        database,
-        dense=DenseLeg(database, named, exact_below=10_000),
-        lexical=LexicalLeg(database),
-        reranker=FakeReranker(),
-        ranking=Ranking(rerank_top=0, rerank_deadline_s=1.0, rerank_weight=1.0, fused_weight=1.0),
-    )
+    search = demo.retriever()
     found: dict[tuple[str, str], list[int | None]] = {}
     for talk in ALL:
         for way, text in SEARCHED.items():
-            rank = await _rank(retriever, tenants[talk.tenant], text(talk), talk)
-            found.setdefault((talk.kind, way), []).append(rank)
+            asked = Question(text(talk), TODAY, top_k=50, rerank=False)
+            hits = await search.retrieve(demo.tenants[talk.tenant], asked)
+            found.setdefault((talk.kind, way), []).append(rank_of([(talk.document, talk.passage)], hits))
     return found
-
-
-async def _rank(retriever: Retriever, tenant: TenantId, text: str, talk: Conversation) -> int | None:
-    hits = (await retriever.retrieve(tenant, Question(text, TODAY, top_k=50, rerank=False))).hits
-    places = enumerate(hits, 1)
-    return next((n for n, hit in places if _holds(hit.chunk.external_id, hit.chunk.text, talk)), None)
-
-
-def _holds(document: str, text: str, talk: Conversation) -> bool:
-    return document == talk.document and contains(text, talk.passage)
-
-
-def recall(found: Sequence[int | None]) -> float:
-    return sum(rank is not None and rank <= DEPTH for rank in found) / len(found)
-
-
-def mrr(found: Sequence[int | None]) -> float:
-    return sum(1 / rank for rank in found if rank) / len(found)
 
 
 def test_there_are_enough_conversations_and_every_passage_stands_in_its_document() -> None:

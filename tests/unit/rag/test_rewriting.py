@@ -6,10 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from rag.answering import rewriting
+from rag.answering import writing
 from rag.answering.followup import joined
 from rag.answering.prompting import Talk
-from rag.answering.rewriting import MOST_CHARS, TIMEOUT_S, TURN_CHARS, Rewriter
+from rag.answering.rewriting import MOST_CHARS, TURN_CHARS, Rewriter
+from rag.answering.writing import TIMEOUT_S
 from rag.calls import Call, ChatRequest, Finish, Message, Reply
 from rag.errors import Busy, UpstreamTimeout
 from rag.values import Deadline, TenantId
@@ -165,7 +166,7 @@ async def test_a_failure_is_not_remembered() -> None:
 
 
 async def test_the_memory_is_bounded_and_what_was_asked_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewriting, "REMEMBERED", 2)
+    monkeypatch.setattr(writing, "REMEMBERED", 2)
     chat = FakeChat(WRITTEN)
     rewriter = Rewriter(chat)
 

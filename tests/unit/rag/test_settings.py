@@ -174,3 +174,10 @@ def test_what_is_wrong_inside_a_setting_is_said_with_its_place(monkeypatch: pyte
 
     with pytest.raises(SetupError, match=r"RAG_CHAT_TARGETS: 0\.model: Field required"):
         load_settings()
+
+
+def test_every_question_can_only_be_expanded_by_a_model_that_is_named_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_EXPANSION", "always")
+
+    with pytest.raises(SetupError, match="RAG_CHAT_CHAINS has no chain for hyde"):
+        load_settings()
