@@ -21,7 +21,7 @@ _UNSPACED = (
 _MARKS = "".join(chr(c) for c in range(0x300, 0x3100) if unicodedata.category(chr(c)).startswith("M"))
 _CHAR = rf"[\w{_MARKS}]"
 _LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"
-_GROUPED_NUMBER = r"(?=\d)(?<![\w.,])\d{1,3}(?:[,'’ ]\d{3})+(?:\.\d+)?(?!\w|,\d)"
+_GROUPED_NUMBER = r"(?=\d)(?<![\w.,])\d{1,3}(?:[,'’ ]\d{3})+(?:\.\d+)?(?!\w|,\d|#|\+\+)"
 _SIGN = "[\u2600-\u27bf\U0001f000-\U0001faff]"  # emoji
 _WORD = re.compile(rf"{_GROUPED_NUMBER}|\.?{_CHAR}+(?:[._\-/@&]+{_CHAR}+)*(?:\+\+|#)?|{_SIGN}")
 _DOTTED = re.compile(r"\d+(?:\.\d+)+")
