@@ -1,11 +1,11 @@
-"""Source code to blocks: every line as it is, each symbol a block under the headings of what it stands in."""
+"""Source code to blocks: every line as it is, under headings of the symbols it stands in, small neighbours joined."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from tree_sitter import Node, Parser
 
@@ -42,18 +42,22 @@ LANGUAGE_BY_CONTENT_TYPE = {
     "text/x-c++": "cpp",
     "text/x-csharp": "csharp",
 }
+JOINED_CHARS = 1000  # a chunk: by itself a symbol of three lines says too little to be found (decision 0023)
 MAX_DEPTH = 20  # symbols nested deeper are lines of the one around them
 CLOSING = re.compile(r"\s*(?:[\])}>;,]+\s*(?://.*|/\*.*)?|#\s*endif.*)?")  # blank lines too
 OPENING = re.compile(r"\s*\{?\s*")
 
 
-def parse_code(source: str, *, language: str, name: str) -> Parsed:
-    """The symbols of *source*, which has LF line ends, under the file's *name*; *language* is a key of GRAMMARS."""
+def parse_code(source: str, *, language: str, name: str, joined_chars: int = JOINED_CHARS) -> Parsed:
+    """The symbols of *source*, which has LF line ends, under the file's *name*; *language* is a key of GRAMMARS.
+
+    Neighbours of up to *joined_chars* together share a section, under what they all stand in and their names.
+    """
     grammar = GRAMMARS[language]
     tree = Parser(grammar.language()).parse(source.encode())
     outline = _Outline(grammar, source.split("\n"), name)
     outline.visit(tree.root_node, outline.owners[0], depth=0)
-    return outline.parsed(Facets(title=name, metadata={"language": language}))
+    return _parsed(_joined(outline.parts(), joined_chars), Facets(title=name, metadata={"language": language}))
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +68,36 @@ class _Symbol:
 
     def chain(self) -> tuple[_Symbol, ...]:
         return (*self.path, self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Neighbouring code: what all of it stands in, from the file on, the names of symbols in that, and its blocks."""
+
+    shared: tuple[_Symbol, ...]  # a single symbol stands in itself
+    names: tuple[str, ...]
+    blocks: tuple[str, ...]
+    chars: int
+
+    def chain(self) -> tuple[_Symbol, ...]:
+        """What it stands in, and the symbols in that as one."""
+        if not self.names:
+            return self.shared
+        return (*self.shared, _Symbol(self.shared, ", ".join(dict.fromkeys(self.names))))
+
+    def is_beside(self, other: _Part) -> bool:
+        """Whether both stand in the same, or one right in what the other is."""
+        levels = min(len(self.shared), len(other.shared))
+        return len(_shared(self.shared, other.shared)) >= levels - 1
+
+    def with_next(self, other: _Part) -> _Part:
+        """Both as one."""
+        shared = _shared(self.shared, other.shared)
+        names = (*self._below(shared), *other._below(shared))
+        return _Part(shared, names, self.blocks + other.blocks, self.chars + 2 + other.chars)
+
+    def _below(self, shared: tuple[_Symbol, ...]) -> tuple[str, ...]:
+        return (*(symbol.name for symbol in self.shared[len(shared) :]), *self.names)
 
 
 class _Outline:
@@ -127,20 +161,11 @@ class _Outline:
             return ""
         return " ".join(_name_of(node).split())
 
-    def parsed(self, facets: Facets) -> Parsed:
-        """The lines in order, under a heading wherever the symbol changes."""
-        document = TextBuilder()
-        opened: tuple[_Symbol, ...] = ()
+    def parts(self) -> Iterator[_Part]:
+        """The lines in order, cut wherever the symbol changes."""
         for owner, rows in groupby(self._settled(), key=lambda row: self.owners[row]):
-            blocks = list(self._blocks(owner, list(rows)))
-            chain = owner.chain()
-            shared = sum(1 for a, b in zip(opened, chain, strict=False) if a is b)
-            for level in range(min(shared, len(chain) - 1), len(chain)) if blocks else ():
-                document.add("heading", chain[level].name, level=level + 1)
-            for block in blocks:
-                document.add("code", block)
-            opened = chain if blocks else opened
-        return document.parsed(facets)
+            if blocks := tuple(self._blocks(owner, list(rows))):
+                yield _Part(owner.chain(), (), blocks, sum(map(len, blocks)) + 2 * (len(blocks) - 1))
 
     def _settled(self) -> Iterator[int]:
         """The rows, those that only close what stands above given to it."""
@@ -165,6 +190,39 @@ class _Outline:
             end -= 1
         if begin < end:
             yield "\n".join(self._lines[begin:end])
+
+
+def _joined(parts: Iterable[_Part], most: int) -> Iterator[_Part]:
+    """The parts, neighbours as one where they are together no longer than *most* characters."""
+    last: _Part | None = None
+    for part in parts:
+        if last and last.chars + 2 + part.chars <= most and last.is_beside(part):
+            last = last.with_next(part)
+            continue
+        if last:
+            yield last
+        last = part
+    if last:
+        yield last
+
+
+def _parsed(parts: Iterable[_Part], facets: Facets) -> Parsed:
+    """The parts as blocks, under a heading wherever the symbol changes."""
+    document = TextBuilder()
+    opened: tuple[_Symbol, ...] = ()
+    for part in parts:
+        chain = part.chain()
+        for level in range(min(len(_shared(opened, chain)), len(chain) - 1), len(chain)):
+            document.add("heading", chain[level].name, level=level + 1)
+        for block in part.blocks:
+            document.add("code", block)
+        opened = chain
+    return document.parsed(facets)
+
+
+def _shared(one: tuple[_Symbol, ...], other: tuple[_Symbol, ...]) -> tuple[_Symbol, ...]:
+    """What both begin with."""
+    return tuple(a for a, _ in takewhile(lambda pair: pair[0] is pair[1], zip(one, other, strict=False)))
 
 
 def _start(node: Node) -> int:

@@ -10,8 +10,8 @@ from ingest.parsers.grammars import GRAMMARS
 from ingest.splitter import split
 
 
-def read(source: str, language: str) -> Parsed:
-    return parse_code(source, language=language, name="src/file")
+def read(source: str, language: str, *, joined_chars: int = 0) -> Parsed:
+    return parse_code(source, language=language, name="src/file", joined_chars=joined_chars)
 
 
 def symbols(parsed: Parsed) -> list[tuple[str, str]]:
@@ -107,6 +107,48 @@ def test_every_language_has_its_symbols_found_and_its_lines_kept(language: str) 
 
     assert [path for path, _ in found] == PATHS[language]
     assert lines("\n".join(code for _, code in found)) == lines(SOURCES[language])
+
+
+ORDERS = "import os\n\nclass Order:\n    def total(self):\n        return 1\n\n    def tax(self):\n        return 2\n"
+
+
+def test_small_neighbours_share_a_section_under_what_they_stand_in_and_their_names() -> None:
+    limit = "    limit = " + "1 + " * 30 + "1"
+    source = (
+        f"class Order:\n{limit}\n\n    def total(self):\n        return 1\n\n    def tax(self):\n        return 2\n"
+    )
+
+    found = symbols(read(source, "python", joined_chars=110))
+
+    assert found == [
+        ("Order", f"class Order:\n{limit}"),
+        ("Order > total, tax", "    def total(self):\n        return 1"),
+        ("Order > total, tax", "    def tax(self):\n        return 2"),
+    ]
+
+
+def test_a_small_file_is_one_section_that_names_all_its_symbols() -> None:
+    found = symbols(read(ORDERS, "python", joined_chars=1000))
+
+    assert {path for path, _ in found} == {"Order, total, tax"}
+    assert lines("\n".join(code for _, code in found)) == lines(ORDERS)
+
+
+def test_a_large_symbol_is_joined_with_nothing() -> None:
+    body = "\n".join(f"    step_{n}()" for n in range(200))
+    source = f"def one():\n    pass\n\ndef large():\n{body}\n\ndef two():\n    pass\n\ndef three():\n    pass\n"
+
+    found = symbols(read(source, "python", joined_chars=1000))
+
+    assert [path for path, _ in found] == ["one", "large", "two, three", "two, three"]
+
+
+@pytest.mark.parametrize("language", GRAMMARS)
+def test_joining_keeps_every_line_in_its_place(language: str) -> None:
+    for most in (20, 60, 120, 1000):
+        found = symbols(read(SOURCES[language], language, joined_chars=most))
+
+        assert lines("\n".join(code for _, code in found)) == lines(SOURCES[language])
 
 
 def test_comments_a_blank_line_away_stay_apart_and_those_behind_code_stay_there() -> None:
