@@ -187,7 +187,7 @@ def _search(question: Question) -> list[object]:
     """What else of the question decides which sources are found; the moment only if the caller named one."""
     scope = question.scope
     as_of = scope.as_of.isoformat() if scope.dated else None
-    return [repr(scope.filter), as_of, scope.index, question.top_k, question.rerank]
+    return [repr(scope.filter), as_of, scope.index, question.top_k, question.rerank, question.recall]
 
 
 def _making(request: ChatRequest) -> list[object]:
