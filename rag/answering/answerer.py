@@ -154,9 +154,7 @@ class Answerer:
         supported = support(question.text, evidence, passages) >= self._answering.min_support
         return Sources(question.text, retrieval, passages if supported else ())
 
-    async def _standalone(
-        self, tenant_id: TenantId, question: Question, talk: Talk, *, deadline: Deadline
-    ) -> Question:
+    async def _standalone(self, tenant_id: TenantId, question: Question, talk: Talk, *, deadline: Deadline) -> Question:
         """What is searched for; what a model wrote of earlier answers is of their data classes."""
         if self._rewriter is None:
             return replace(question, text=joined(question.text, talk.history))
