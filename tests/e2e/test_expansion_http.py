@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from rag.errors import UpstreamTimeout
-from rag.retrieval.retriever import DEPTH
+from rag.ranking import DEFAULT
 from rag.values import tenant_id
 from tests.e2e.conftest import Caller, FakeService, OpenFake
 from tests.integration.caching import TARGETS, ScriptedChat
@@ -20,7 +20,7 @@ from tests.integration.spending import ledger
 ASKED = "May I sleep at my cousin's?"
 WRITTEN = "Private lodging with relatives is paid at a flat rate."
 LODGING = prepared("lodging.md", "Private lodging with relatives: a flat rate of 30 EUR.")
-OTHERS = [prepared(f"other-{n}.md", f"A cousin may sleep in room {n}.") for n in range(DEPTH + 10)]
+OTHERS = [prepared(f"other-{n}.md", f"A cousin may sleep in room {n}.") for n in range(DEFAULT.depth + 10)]
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/query": {"query": ASKED},
     "/v1/chat/completions": {"model": "rag", "messages": [{"role": "user", "content": ASKED}]},
