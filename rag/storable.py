@@ -40,13 +40,11 @@ def check_facets(facets: Mapping[str, object]) -> None:
 
     Raises InvalidInput.
     """
-    if not storable(dict(facets)):
-        raise InvalidInput(
-            "a field has a NUL or a lone surrogate, which no text has, or a number that is not finite or over 64 bits"
-        )
-    for name in INDEXED:
-        value = facets.get(name)
-        if isinstance(value, str) and len(value) > MAX_INDEXED:
+    for name, value in facets.items():
+        if not storable(value):
+            what = "a NUL or a lone surrogate, which no text has, or a number that is not finite or over 64 bits"
+            raise InvalidInput(f"{name}: it has {what}")
+        if name in INDEXED and isinstance(value, str) and len(value) > MAX_INDEXED:
             raise InvalidInput(f"{name}: {len(value)} characters, the limit is {MAX_INDEXED}")
 
 

@@ -133,7 +133,8 @@ class Scope:
 class Question:
     """A search: the text, what it may see, and how it is ranked.
 
-    `expansion` is what a chat model added to find more, where it was asked: always, or as `recall` is high.
+    `expansion` is what a chat model added to find more, where it was asked: always, or as `recall` is high. `tags` are
+    the data classes of what a chat model wrote the text from.
     """
 
     text: str
@@ -142,6 +143,7 @@ class Question:
     rerank: bool = True
     recall: Recall = "normal"
     expansion: str = ""
+    tags: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,8 +139,7 @@ class Answerer:
         self, who: Principal, question: Question, *, talk: Talk, clock: Stopwatch, deadline: Deadline
     ) -> Sources:
         if talk.history:
-            text = await clock.timed("rewrite", self._standalone(who.tenant_id, question.text, talk, deadline=deadline))
-            question = replace(question, text=text)
+            question = await clock.timed("rewrite", self._standalone(who.tenant_id, question, talk, deadline=deadline))
         retrieval = await clock.timed("retrieval", self._retriever.retrieve(who.tenant_id, question))
         if not retrieval.hits:
             return Sources(question.text, retrieval, ())
@@ -155,10 +154,12 @@ class Answerer:
         supported = support(question.text, evidence, passages) >= self._answering.min_support
         return Sources(question.text, retrieval, passages if supported else ())
 
-    async def _standalone(self, tenant_id: TenantId, question: str, talk: Talk, *, deadline: Deadline) -> str:
+    async def _standalone(self, tenant_id: TenantId, question: Question, talk: Talk, *, deadline: Deadline) -> Question:
+        """What is searched for; what a model wrote of earlier answers is of their data classes."""
         if self._rewriter is None:
-            return joined(question, talk.history)
-        return await self._rewriter.standalone(tenant_id, question, talk, deadline=deadline)
+            return replace(question, text=joined(question.text, talk.history))
+        text = await self._rewriter.standalone(tenant_id, question.text, talk, deadline=deadline)
+        return question if text == question.text else replace(question, text=text, tags=talk.tags)
 
     def _request(self, question: Question, sources: Sources, *, max_tokens: int, talk: Talk) -> ChatRequest:
         """The request, tagged with the data classes of the documents that are in it, and of earlier answers."""

@@ -20,7 +20,7 @@ from rag.store.engine import Database
 from rag.telemetry import log
 from rag.values import Passage, Principal, Question, TenantId
 
-FORMAT = 2  # of the keys and of what is kept
+FORMAT = 3  # of the keys and of what is kept
 CANDIDATES = 8  # similar questions that are looked at
 PIECE_CHARS = 60  # about what a model sends at a time
 KEEP_S = 0.5  # keeping takes milliseconds; whoever waits for the end of a finished answer waits no longer than this
@@ -187,7 +187,7 @@ def _search(question: Question) -> list[object]:
     """What else of the question decides which sources are found; the moment only if the caller named one."""
     scope = question.scope
     as_of = scope.as_of.isoformat() if scope.dated else None
-    return [repr(scope.filter), as_of, scope.index, question.top_k, question.rerank]
+    return [repr(scope.filter), as_of, scope.index, question.top_k, question.rerank, question.recall]
 
 
 def _making(request: ChatRequest) -> list[object]:

@@ -37,7 +37,7 @@ class Expander:
         if not wanted or not expandable(question.text):
             return question
         call = Call(tenant_id, Deadline.after(self._timeout_s), FEATURE)
-        written = await self._writer.write(imagining(question.text), call, _passage_in)
+        written = await self._writer.write(imagining(question), call, _passage_in)
         return replace(question, expansion=written or "")
 
 
@@ -46,14 +46,15 @@ def expandable(question: str) -> bool:
     return len(question) <= MOST_ASKED and not names_its_own(question)
 
 
-def imagining(question: str) -> ChatRequest:
-    """The request for a passage that would answer *question*."""
+def imagining(question: Question) -> ChatRequest:
+    """The request for a passage that would answer *question*; who may not read that is not asked."""
     return ChatRequest(
         task="hyde",
-        question=question,
+        question=question.text,
         passages=(),
-        messages=(Message("system", _RULES), Message("user", f"Question: {quoted(question)}")),
+        messages=(Message("system", _RULES), Message("user", f"Question: {quoted(question.text)}")),
         max_tokens=MOST_TOKENS,
+        tags=question.tags,
     )
 
 

@@ -34,7 +34,7 @@ class KeptReply:
         spans = fields["spans"]
         reply = Reply(
             text=fields["text"],
-            target=fields["provider"],
+            target=fields["target"],
             model=fields["model"],
             usage=NO_TOKENS,
             spans=None if spans is None else tuple((n, start, end) for n, start, end in spans),
@@ -44,7 +44,7 @@ class KeptReply:
     def as_json(self) -> str:
         """The answer as it is stored."""
         reply = self.reply
-        fields = {"text": reply.text, "provider": reply.target, "model": reply.model, "spans": reply.spans}
+        fields = {"text": reply.text, "target": reply.target, "model": reply.model, "spans": reply.spans}
         return json.dumps({**fields, "sources": self.sources}, sort_keys=True)
 
     def carried_over(self, passages: Sequence[Passage]) -> Reply | None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from rag.answering.prices import Prices, plain
 from rag.answering.usage import Report, Used, parse_keys, parse_span, usage_report
@@ -26,11 +26,12 @@ class BudgetBody(Strict):
     period: Period
     amount: Annotated[Decimal, Field(ge=0, max_digits=18, decimal_places=6, allow_inf_nan=False)]
 
-    @model_validator(mode="after")
-    def _whole_tokens(self) -> BudgetBody:
-        if self.unit == "tokens" and self.amount % 1:
-            raise ValueError("tokens are whole: no fraction of one is used")
-        return self
+    @field_validator("amount")
+    @classmethod
+    def _whole_tokens(cls, amount: Decimal, info: ValidationInfo) -> Decimal:
+        if info.data.get("unit") == "tokens" and amount % 1:
+            raise ValueError("must be a whole number of tokens")
+        return amount
 
 
 class BudgetResult(BaseModel):

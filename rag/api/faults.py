@@ -36,6 +36,7 @@ WORDS: Mapping[str, str] = {
     "too_long": "must have at most {max_length} entries",
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must be of the form {pattern}",
     "uuid_parsing": "must be a UUID",
     "uuid_type": "must be a UUID",
 }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from rag.api.schemas import ANSWER_TOKENS, MAX_TOP_K, SearchBody, query_result, search_result
+from rag.calls import Answer
 from rag.commands.opened import names, settings, show
 from rag.errors import InvalidInput
 from rag.store.tenancy import find_tenant
@@ -46,14 +47,21 @@ def ask(arguments: argparse.Namespace) -> None:
         if arguments.json:
             show(query_result(answer, "").model_dump_json())
             return
-        show(answer.text or "The documents do not answer this (no_evidence).")
-        for c in answer.citations:
-            show(f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"')
-        for doubt in answer.unsupported:
-            show(f"  {doubt.reason}: {' '.join(answer.text[doubt.start : doubt.end].split())}")
-        show(f"{answer.status} by {answer.target or 'nobody'}; {_times(answer.timings_ms)}")
+        show("\n".join(told(answer)))
 
     _with_services(run)
+
+
+def told(answer: Answer) -> Iterator[str]:
+    """The lines of an answer: its text, what it rests on, what is to be doubted, and who made it."""
+    yield answer.text or "The documents do not answer this (no_evidence)."
+    for c in answer.citations:
+        yield f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"'
+    for doubt in answer.unsupported:
+        yield f"  {doubt.reason}: {' '.join(answer.text[doubt.start : doubt.end].split())}"
+    if answer.degraded:
+        yield f"  {answer.degraded.detail}"
+    yield f"{answer.status} by {answer.target or 'nobody'}; {_times(answer.timings_ms)}"
 
 
 async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Principal, Question]:

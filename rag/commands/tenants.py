@@ -6,6 +6,7 @@ import argparse
 
 from rag.commands.opened import show, with_store
 from rag.commands.ranking import changes, lines
+from rag.commands.tables import counted
 from rag.errors import Conflict, InvalidInput, NotFound
 from rag.settings import load_settings
 from rag.store.compaction import numbering, renumber
@@ -62,8 +63,8 @@ def compact(arguments: argparse.Namespace) -> None:
             await renumber(tx)
             after = await numbering(tx)
         await graph_if_large(database, tenant)
-        used = f"of {before.next_ord} numbers in use {after.next_ord} are left"
-        show(f"tenant {arguments.name}: {after.alive} chunks; {used}")
+        numbers = f"numbers in use: {before.next_ord} before, {after.next_ord} now"
+        show(f"tenant {arguments.name}: {counted(after.alive, 'chunk')}; {numbers}")
 
     with_store(run)
 

@@ -149,7 +149,9 @@ class Course:
         if refusal is not None:
             return Degraded("budget", refusal.detail, tried, refusal.retry_after_s, refusal.resets_at)
         cause = next((each for each in tried if each.target == first.target.name), tried[0])
-        return Degraded(cause.reason, sentence(cause), tried, first.breaker.opens_in_s() or None)
+        # who is not fit for the request stays so, whatever the breaker says
+        opens_in_s = 0.0 if cause in self.route.skipped else first.breaker.opens_in_s()
+        return Degraded(cause.reason, sentence(cause), tried, opens_in_s or None)
 
     def _what_became(self) -> tuple[Tried, ...]:
         """A line for each attempt that failed, then one for each target that was not asked and should have been."""

@@ -42,7 +42,9 @@ class Route:
         return self.first is not None and (hop is None or hop.target.tier > self.first.target.tier)
 
     def unpaid(self, refusal: RagError) -> Route:
-        """What is left of it when a budget refuses."""
+        """What is left of it when a budget refuses; where there is nobody to ask, no budget is in the way."""
+        if not self.hops:
+            return self
         left_out = (*self.skipped, *(skipped(hop, "budget") for hop in self.hops))
         return replace(self, hops=(), skipped=left_out, refusal=refusal)
 

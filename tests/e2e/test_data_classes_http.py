@@ -147,6 +147,26 @@ async def test_a_message_of_openais_client_brings_its_classes_back(classed: Open
     assert service.read_by("It is in the source.") == ["p2"]
 
 
+@pytest.mark.parametrize(("earlier", "times"), [("personal", 0), ("", 1)])
+async def test_a_follow_up_written_of_an_earlier_answer_is_of_its_classes_for_who_imagines_a_passage(
+    fake_service: OpenFake, earlier: str, times: int
+) -> None:
+    chains = {"answer": ("p2",), "rewrite": ("p2",), "hyde": ("p1",)}
+    async with open_fake() as fake, open_theatre(fake, {}, {"allows": {"personal"}}) as theatre:
+        lanes = Lanes({task: Chain((theatre.hops[name],)) for task, (name,) in chains.items()})  # type: ignore[misc]
+        chat = FailoverChat(lanes, ExtractiveModel(FakeReranker()), theatre.metrics)
+        fake.play("p1", good("Somebody earns something."))
+        fake.play("p2", good("What does Anna Berg earn?"))
+        async with fake_service(chat, data_classes="personal", chat_chains=chains) as service:
+            caller = await with_a_document(service)
+            said = {"role": "assistant", "content": "Anna Berg.", "data_classes": earlier.split()}
+            question = {"role": "user", "content": "What does she earn?"}
+
+            await complete(caller, [{"role": "user", "content": "Who leads?"}, said, question], recall="high")
+
+        assert len(fake.hits["p1"]) == times
+
+
 async def test_what_a_class_is_said_to_be_that_is_none_any_more_keeps_nobody_out(classed: OpenClassed) -> None:
     async with classed(set()) as service:
         earlier = {"role": "assistant", "content": "It is so.", "data_classes": ["secret"]}
@@ -155,9 +175,9 @@ async def test_what_a_class_is_said_to_be_that_is_none_any_more_keeps_nobody_out
         assert (await complete(service.caller, turns))["status"] == "answered"
 
 
-async def complete(caller: Caller, messages: list[dict[str, Any]]) -> dict[str, Any]:
+async def complete(caller: Caller, messages: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     """The message that a completion has for the conversation."""
-    body = {"model": "rag", "messages": messages, "top_k": 1}
+    body = {"model": "rag", "messages": messages, "top_k": 1, **more}
     response = await caller.send("POST", "/v1/chat/completions", json=body)
     assert response.status_code == 200, response.text
     return dict(response.json()["choices"][0]["message"])

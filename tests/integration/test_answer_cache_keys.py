@@ -11,7 +11,7 @@ from rag.answering.cache import AnswerCache, Caching
 from rag.calls import Call, ChatRequest, Message
 from rag.retrieval.filters import parse_filter
 from rag.store.engine import Database
-from rag.values import Deadline, Facets, Passage, Principal, Retrieval, TenantId
+from rag.values import Deadline, Facets, Passage, Principal, Question, Retrieval, TenantId
 from tests.fakes import embedders
 from tests.integration.caching import ASKED, FEES, REFUNDS, ScriptedChat, answerer, ask, settings
 from tests.integration.corpus import question, store
@@ -32,7 +32,7 @@ class Case:
 
     def but(self, **changed: Any) -> Case:
         """The case with one thing changed, wherever that is."""
-        for holder in ("who", "question", "request", "caching"):
+        for holder in ("who", "request", "question", "caching"):
             value = getattr(self, holder)
             if changed.keys() <= set(value.__dataclass_fields__):
                 setattr(self, holder, replace(value, **changed))
@@ -62,6 +62,7 @@ CHANGES: dict[str, Any] = {
     "index": lambda case: case.scoped(index="next"),
     "top_k": lambda case: case.but(top_k=5),
     "rerank": lambda case: case.but(rerank=False),
+    "recall": lambda case: case.but(recall="high"),
     "task": lambda case: case.but(task="rewrite"),
     "max_tokens": lambda case: case.but(max_tokens=101),
     "temperature": lambda case: case.but(temperature=0.5),
@@ -87,6 +88,8 @@ CHANGES: dict[str, Any] = {
 assert {"question", "passages"} | {
     name for name in ChatRequest.__dataclass_fields__ if name in {*CHANGES, "messages", "batch"}
 } == set(ChatRequest.__dataclass_fields__)  # `batch` says when, not what
+# the text is the request's, the scope has changes by other names, and the last two are seen in sources and request
+assert set(Question.__dataclass_fields__) - {"text", "scope", "expansion", "tags"} <= CHANGES.keys()
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ async def test_the_command_makes_the_numbers_of_deleted_chunks_free(
     await store(database, tenant, [THREE])
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "tenant used up: 2 chunks; of 2147483647 numbers in use 2 are left\n"
+    assert done.stdout == "tenant used up: 2 chunks; numbers in use: 2147483647 before, 2 now\n"
     dense, lexical = await legs.find(tenant, "zebra walrus boat")
     assert (len(dense), len(lexical)) == (4, 3)
 

@@ -110,6 +110,26 @@ async def test_a_call_that_may_not_spend_is_answered_by_the_sentences_and_asks_n
     assert reply.degraded == Degraded("budget", "0 of 10 tokens are left", (skipped("p1", "budget"),), 60)
 
 
+async def test_a_budget_is_no_reason_where_no_target_could_have_been_asked() -> None:
+    call = Call(TENANT, Deadline.after(5))
+    call.unpaid = BudgetExceeded(retry_after_s=60)
+
+    reply = await Stage(Scripted("p1"), extractive=True).chat.complete(asked(tags=frozenset({"personal"})), call)
+
+    assert reply.degraded is not None
+    assert (reply.degraded.reason, reply.degraded.retry_after_s) == ("data_class", None)
+
+
+async def test_what_a_target_may_not_read_it_may_not_read_later_either() -> None:
+    stage = Stage(Scripted("p1", (Failure("quota", status=429),)), extractive=True)
+    left_alone = await degraded(stage)
+
+    why = await degraded(stage, tags=frozenset({"personal"}))
+
+    assert (left_alone.reason, left_alone.retry_after_s is None) == ("quota", False)
+    assert (why.reason, why.retry_after_s) == ("data_class", None)
+
+
 async def test_a_call_that_may_not_spend_is_refused_where_no_sentences_end_the_chain() -> None:
     p1 = Scripted("p1")
     call = Call(TENANT, Deadline.after(5))

@@ -54,6 +54,11 @@ def test_a_fault_names_its_field() -> None:
         _upload("a", JSON, b'{"text": "x", "acl": "hr", "metadata": {"k": null}}')
 
 
+def test_what_no_database_takes_is_named_too() -> None:
+    with pytest.raises(InvalidInput, match=r"^metadata: it has a NUL or a lone surrogate"):
+        _upload("a", JSON, rb'{"text": "x", "tags": ["hr"], "metadata": {"k": "a\u0000b"}}')
+
+
 def test_an_unread_type_is_named_but_not_at_any_length() -> None:
     with pytest.raises(UnsupportedFormat, match="content type application/zip is not read; send text/markdown"):
         _upload("a", "application/zip", b"PK")

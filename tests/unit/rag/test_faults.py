@@ -74,6 +74,9 @@ def test_of_a_field_that_takes_several_kinds_only_what_was_meant_is_told(content
         (DocumentBody, {"text": "x", "tags": ["a", ""]}, "tags[1]: it must not be empty"),
         (BudgetBody, {"unit": "tokens", "period": "day", "amount": "1.1234567"},
          "amount: it must have at most 6 decimal places"),
+        (BudgetBody, {"unit": "tokens", "period": "day", "amount": 1.5}, "amount: it must be a whole number of tokens"),
+        (DocumentBody, {"text": "x", "lang": "german"},
+         "lang: it must be of the form ^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$"),
     ],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip

@@ -1,0 +1,50 @@
+"""What `rag ask` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from rag.calls import Answer, Degraded, Unsupported, Usage
+from rag.commands.asking import told
+from rag.values import ChunkId, Citation, DocumentId, Retrieval
+
+CHUNK, DOCUMENT = ChunkId(UUID(int=1)), DocumentId(UUID(int=2))
+
+
+def answer(**changed: Any) -> Answer:
+    nothing = Retrieval(hits=(), complete=True, rerank="full", index_version=1, timings_ms={})
+    facts: dict[str, Any] = {
+        "status": "answered", "text": "Five days. [1] Or so.", "target": "small", "model": "qwen3", "usage": Usage(),
+        "citations": (Citation(1, CHUNK, DOCUMENT, "refunds.md", 9, 19, "Five\n days"),),
+        "retrieval": nothing, "timings_ms": {"model": 12.4, "total": 20.0},
+    }  # fmt: skip
+    return Answer(**facts | changed)
+
+
+def test_an_answer_is_told_with_its_sources_its_doubts_and_who_made_it() -> None:
+    lines = list(told(answer(unsupported=(Unsupported(15, 21, "uncited"),))))
+
+    assert lines == [
+        "Five days. [1] Or so.",
+        '  [1] refunds.md [9:19] "Five days"',
+        "  uncited: Or so.",
+        "answered by small; model 12 ms, total 20 ms",
+    ]
+
+
+def test_an_answer_of_a_lesser_model_says_why() -> None:
+    why = Degraded("config", "small: it refuses our key")
+
+    lines = list(told(answer(status="degraded", target="extractive", degraded=why)))
+
+    assert lines[-2:] == ["  small: it refuses our key", "degraded by extractive; model 12 ms, total 20 ms"]
+
+
+def test_that_there_is_no_answer_is_told() -> None:
+    lines = list(told(answer(status="no_evidence", text="", citations=(), target="")))
+
+    assert lines == [
+        "The documents do not answer this (no_evidence).",
+        "no_evidence by nobody; model 12 ms, total 20 ms",
+    ]
