@@ -24,14 +24,14 @@ _LETTER = rf"(?:[^\W\d_]|[{_MARKS}])"
 _GROUPED_NUMBER = r"(?=\d)(?<![\w.,])\d{1,3}(?:[,'’ ]\d{3})+(?:\.\d+)?(?!\w|,\d|#|\+\+)"
 _SIGN = "[\u2600-\u27bf\U0001f000-\U0001faff]"  # emoji
 _WORD = re.compile(rf"{_GROUPED_NUMBER}|\.?{_CHAR}+(?:[._\-/@&]+{_CHAR}+)*(?:\+\+|#)?|{_SIGN}")
-_DOTTED = re.compile(r"\d+(?:\.\d+)+")
-_DOTTED_GROUPS = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_DOTTED = re.compile(r"(?<!\d)\d+(?:\.\d+)+")
+_JOINED_GROUPS = re.compile(r"\d{1,3}(?:[._]\d{3})+")
 _GROUPS = re.compile(r"(\d{1,3}(?:[,'’ ]\d{3})+)(\.\d+)?")
 _DIGITS = re.compile(r"\d+")
 _JOINTS = re.compile("[._,'’ -]")
 _JOINED = re.compile(rf"{_LETTER}+(?:[._\-]{_LETTER}+)+")
 _RUN = re.compile(f"{_CHAR}+")
-_SIGNED = re.compile(rf"{_CHAR}+(?:\+\+|#)")
+_SIGNED = re.compile(rf"(?<!{_CHAR}){_CHAR}+(?:\+\+|#)")  # whole runs alone, or a long one takes its length squared
 _PARTS = re.compile(rf"\d+|{_LETTER}+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
@@ -40,7 +40,8 @@ _SPACED = f"(?![{_UNSPACED}]){_CHAR}"
 _PLAIN = re.compile(f"{_LETTER}+")
 # Within words these are not seen, and at their ends they are no letters: soft hyphen, zero widths, directions, marks.
 _UNSEEN = re.compile("[\u00ad\u200b\u200d-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u2120\u2122]")
-_IDENTIFIER = re.compile(r"(?<![\w.])(?=[\w.\-/]*[\d_])[A-Za-z][\w.\-/]*\w")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z][\w.\-/]*\w")
+_DIGIT_OR_JOINER = re.compile(r"[\d_]")
 
 # What no decomposition makes plain: strokes, as Lucene's ASCIIFoldingFilter writes them, and typography.
 _PLAINLY = {
@@ -57,7 +58,7 @@ _ENGLISH_STOP_WORDS = frozenset(
 
 _LETTERS_OF_NAMES = frozenset("AST")  # the stop words of one letter, as capitals right behind a word
 SHOUTED_WORDS = 3  # so many in capitals, and capitals say nothing
-_NAMED = re.compile(r"\w \Z")
+_NAMED = re.compile(r"[\w&] \Z")
 
 _SNOWBALL = {
     "ar": "arabic", "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish",
@@ -73,10 +74,12 @@ def analyse(text: str, lang: str = "en") -> list[str]:
     """
     stem = _stemmer(lang)
     stop = _ENGLISH_STOP_WORDS if lang == "en" else frozenset[str]()
+    composed = _compose(text)
+    shouted = composed.isupper() and len(composed.split()) >= SHOUTED_WORDS
     return [
         term
-        for found in _WORD.finditer(_compose(text))
-        for term in _terms(found[0], stem=stem, stop=frozenset() if _is_a_name(found) else stop)
+        for found in _WORD.finditer(composed)
+        for term in _terms(found[0], stem=stem, stop=frozenset() if _is_a_name(found, shouted=shouted) else stop)
     ]
 
 
@@ -124,7 +127,7 @@ def _between_edges(phrase: str, pattern: str, char: str) -> str:
 
 def identifiers(text: str) -> list[str]:
     """The names in *text* that only one thing bears, case folded: with a digit, or a joiner between letters."""
-    return [name.casefold() for name in _IDENTIFIER.findall(text)]
+    return [name.casefold() for name in _NAME.findall(text) if _DIGIT_OR_JOINER.search(name)]
 
 
 @lru_cache(maxsize=200_000)
@@ -134,15 +137,19 @@ def term_id(term: str) -> int:
 
 
 def _compose(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).replace(
+        "\u2010", "-"
+    )  # a hyphen, also where no line ends
 
 
-def _is_a_name(found: re.Match[str]) -> bool:
+def _is_a_name(found: re.Match[str], *, shouted: bool) -> bool:
     """Whether a stop word is meant by name: the IT department, or the letter that tells plan A from plan B."""
-    word, text = found[0], found.string
+    word, start = found[0], found.start()
     if word == "IT":
-        return not text.isupper() or len(text.split()) < SHOUTED_WORDS
-    return word in _LETTERS_OF_NAMES and _NAMED.search(text, max(0, found.start() - 2), found.start()) is not None
+        return not shouted
+    return word in _LETTERS_OF_NAMES and _NAMED.search(found.string, max(0, start - 2), start) is not None
 
 
 @lru_cache(maxsize=100_000)
@@ -178,23 +185,27 @@ def _terms(word: str, *, stem: Stemmer.Stemmer | None, stop: frozenset[str]) -> 
     if plain and not _HUMP.search(word):
         return
     # the parts let "session" find delete_user_session, the whole keeps the exact name first; a lone letter or digit
-    # of an identifier ("2" of v1.2.3) says nothing
+    # of an identifier ("2" of v1.2.3) says nothing, but R&D may be asked for as R & D
     parts = [_fold(signed) for signed in _SIGNED.findall(word)]
-    parts += [part for run in _RUN.findall(word) if len(run) > 1 for part in _run_terms(run, stem)]
+    parts += [part for run in _RUN.findall(word) if len(run) > 1 or "&" in word for part in _run_terms(run, stem)]
     yield from (part for part in (*parts, *_numbers(word)) if part != whole)
 
 
 def _numbers(word: str) -> Iterator[str]:
-    """The numbers with dots in a word: 3.2 of v3.2, 1000000 of 1.000.000."""
+    """The numbers with joints in a word: 3.2 of v3.2, 1000000 of 1.000.000 and of 1_000_000."""
     yield from _DOTTED.findall(word)
-    if _DOTTED_GROUPS.fullmatch(word):
-        yield word.replace(".", "")
+    if _JOINED_GROUPS.fullmatch(word):
+        yield _JOINTS.sub("", word)
 
 
 def _grouped(groups: str, decimals: str) -> Iterator[str]:
-    """The terms of 1,250.00: 1250.00 and its parts, and the groups by themselves, which may be a list of numbers."""
+    """The terms of 1,250.00: 1250.00 and its parts, and the groups by themselves, which may be a list of numbers.
+
+    A lone digit before a blank is one of them as often as not: tier 3 500 requests.
+    """
     plain = _JOINTS.sub("", groups) + decimals
-    parts = (run for number in (plain, groups) for run in _DIGITS.findall(number) if len(run) > 1)
+    runs = (run for number in (plain, groups) for run in _DIGITS.findall(number))
+    parts = (run for run in runs if len(run) > 1 or groups.startswith(f"{run} "))
     yield from dict.fromkeys((plain, *parts))
 
 

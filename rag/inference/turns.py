@@ -53,6 +53,7 @@ class Turn:
 
     tenant_id: TenantId | None
     pairs: int
+    began: float = 0.0  # in the model
     come: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     async def comes(self, deadline: Deadline) -> bool:
@@ -73,7 +74,7 @@ class Turns:
         self._clock = clock
         self._running: list[Turn] = []
         self._waiting: dict[TenantId | None, deque[Turn]] = {}  # the first tenant is the next
-        self._since = 0.0  # when the model was last seen to begin or to end a request
+        self._scored_at = 0.0  # when the model last ended a request with scores
         self._busy_s, self._scored = FIRST_GUESS_S, 1.0
 
     def fitting(self, tenant_id: TenantId | None, pairs: int, seconds: float) -> int:
@@ -111,7 +112,7 @@ class Turns:
     def _ahead(self, tenant_id: TenantId | None) -> float:
         """The pairs before the tenant's next request; of each other tenant, as many requests as of its own."""
         own = len(self._waiting.get(tenant_id, ()))
-        begun = sum(turn.pairs for turn in self._running) - (self._clock() - self._since) / self._pair_s
+        begun = sum(turn.pairs for turn in self._running) - self._working_s() / self._pair_s
         waiting = (islice(turns, own + (other != tenant_id)) for other, turns in self._waiting.items())
         return max(0.0, begun) + sum(turn.pairs for turns in waiting for turn in turns)
 
@@ -122,18 +123,21 @@ class Turns:
             del self._waiting[tenant_id]
             if turns:
                 self._waiting[tenant_id] = turns  # behind the others
-            if not self._running:
-                self._since = self._clock()
+            turn.began = self._clock()
             self._running.append(turn)
             if not turn.come.done():  # cancelled, and not yet told
                 turn.come.set_result(None)
 
+    def _working_s(self) -> float:
+        """How long the model has been at what it has now, and at nothing that it gave scores for."""
+        return self._clock() - max(self._scored_at, min(turn.began for turn in self._running))
+
     def _measure(self, scored: int) -> None:
-        """Count the time since the last request ended, in which the model did nothing else, unless it failed."""
-        since, self._since = self._since, self._clock()
+        """Count the time in which the model did nothing else; of a request that failed or was given up, none."""
         if not scored:
             return
-        self._busy_s += self._since - since
+        self._busy_s += self._working_s()
+        self._scored_at = self._clock()
         self._scored += scored
         if self._scored > MEASURED_PAIRS:
             self._busy_s, self._scored = self._busy_s / 2, self._scored / 2

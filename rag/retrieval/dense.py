@@ -108,9 +108,11 @@ class _Guess:
     until: float
 
     def holds(self, state: IndexState) -> bool:
-        """Whether the way is still good: it finds the same in the same index, but a larger one may have a quicker."""
-        alike = (state.generation, state.tuning.depth) == (self.state.generation, self.state.tuning.depth)
-        return alike and state.alive <= MORE * self.state.alive
+        """Whether the way is still good: it finds the same in the same index, but a larger one may have a quicker.
+
+        A graph that was left is filled again little by little, and finds enough meanwhile, of what it has.
+        """
+        return _alike(state) == _alike(self.state) and state.alive <= MORE * self.state.alive
 
 
 class _Ways:
@@ -155,6 +157,10 @@ class _Ways:
 
 def _key(tenant_id: TenantId, scope: Scope) -> object:
     return tenant_id, scope.index, scope.groups, scope.filter, scope.as_of.date()
+
+
+def _alike(state: IndexState) -> object:
+    return state.generation, state.recipe, state.graphed, state.tuning.depth
 
 
 def _same(one: IndexState, other: IndexState) -> bool:

@@ -55,8 +55,10 @@ async def compact_if_due(tx: TenantTx, index: IndexChoice | int = "current") -> 
     when several times as many chunks were written as there are.
     """
     if (await numbering(tx)).is_sparse:
-        await renumber(tx)
-        return True
+        await lock(tx)
+        if (await numbering(tx)).is_sparse:  # still: another may have held the lock to do it
+            await renumber(tx)
+            return True
     state = await index_state(tx, index)
     fragmented = state.writes > WRITES and state.appended * CHANGED_SHARE > state.posted
     due = state.dead * CHANGED_SHARE > state.posted or fragmented or state.writes > MOST_WRITES

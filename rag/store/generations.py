@@ -11,6 +11,7 @@ from psycopg.rows import TupleRow
 from rag.errors import Conflict
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import index_state, lock, open_index
+from rag.store.upkeep import ask_upkeep
 from rag.values import DocumentId, Draft, Facets, Recipe, TenantId
 
 BATCH_DOCUMENTS = 64  # read, embedded and written together: few posting blocks, little to repeat
@@ -131,6 +132,7 @@ async def switch(tx: TenantTx, generation: int) -> bool:
         return False
     await tx.run("recount_documents", generation=generation)
     await tx.run("switch_index", generation=generation)
+    await ask_upkeep(tx)  # its graph may be empty: who fills graphs again looks at the index that is asked
     return True
 
 

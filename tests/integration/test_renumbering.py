@@ -194,6 +194,56 @@ async def test_a_graph_is_left_and_filled_again(
     assert after.index_version > before.index_version  # what is known of how to search it is known no more
 
 
+async def test_a_graph_that_is_filled_again_is_searched_by_nobody_who_knew_it_full(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await fill(database, tenant)
+    await graph_if_large(database, tenant, above=10)
+    owner.execute("ANALYZE neighbours")
+    leg = DenseLeg(database, embedders(), exact_below=0)
+    asked = question(text_of(DOCUMENTS - 1))
+    before = await leg(tenant, asked, 5)
+
+    await number_anew(database, tenant)
+    async with database.tenant(tenant) as tx:
+        assert await tx.run("add_neighbours", generation=1, limit=20) == 20
+    meanwhile = await leg(tenant, asked, 5)
+
+    assert meanwhile.ranked == before.ranked
+
+
+async def test_two_who_find_the_same_tenant_sparse_number_it_once(database: Database, tenant: TenantId) -> None:
+    await fill(database, tenant)
+    await waste_ordinals(database, tenant, compaction.SPARE_ORDS)
+
+    async def look() -> bool:
+        async with database.tenant(tenant) as tx:
+            return await compact_if_due(tx)
+
+    async with database.tenant(tenant) as tx:
+        await compaction.lock(tx)
+        looks = [asyncio.create_task(look()) for _ in range(2)]
+        await asyncio.sleep(0.3)  # both have seen it, and wait
+    found = await asyncio.gather(*looks)
+
+    async with database.tenant(tenant) as tx:
+        assert (await numbering(tx)).times == 1
+    assert sorted(found) == [False, True]
+
+
+async def test_an_index_that_is_switched_to_is_looked_after_once_it_is_asked(
+    database: Database, tenant: TenantId, owner: psycopg.Connection
+) -> None:
+    await ingest(database, tenant, {"1.md": "A zebra."})
+    building = await begin(database, tenant, OtherEmbedder())
+    await building.catch_up()
+    owner.execute("DELETE FROM upkeep WHERE tenant_id = %s", (tenant,))
+
+    await building.switch()
+
+    assert owner.execute("SELECT count(*) FROM upkeep WHERE tenant_id = %s", (tenant,)).fetchone() == (1,)
+
+
 class RenumberingLeg:
     """The dense leg, before whose first search the chunks are numbered anew."""
 

@@ -48,8 +48,7 @@ SELECT ord FROM chunks WHERE tenant_id = %(tenant_id)s AND generation = %(genera
 SELECT ord FROM chunks WHERE tenant_id = %(tenant_id)s ORDER BY ord;
 
 -- name: let_plans_last
--- unscoped: it reads no table.
--- Foreign keys are checked row by row: one plan for all of them, until the transaction ends.
+-- Foreign keys are checked row by row: one plan for all of them, until the transaction ends. -- unscoped: reads no rows
 SELECT set_config('plan_cache_mode', 'auto', true);
 
 -- name: stage_moved

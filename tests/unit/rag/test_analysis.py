@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import time
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.analysis import analyse, term_id
+from rag.analysis import analyse, identifiers, phrase_terms, term_id
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_identifiers_stay_whole_and_in_parts(text: str, terms: list[str]) -> Non
     [
         ("1,250,000", ["1250000", "250", "000"]),
         ("$1,250.00.", ["1250.00", "1250", "00", "250"]),
-        ("2\u202f500\u00a0000", ["2500000", "500", "000"]),
+        ("2\u202f500\u00a0000", ["2500000", "2", "500", "000"]),
         ("1’000", ["1000", "000"]),
         ("1.250.000", ["1.250.000", "250", "000", "1250000"]),
         ("400,401,403", ["400401403", "400", "401", "403"]),
@@ -64,11 +66,23 @@ def test_a_number_is_found_however_its_thousands_are_set_apart(text: str, terms:
         ("launch 🚀 today", "🚀"),
         ("get\u200bUser\u2060Name", "getUserName"),
         ("\u200eERR-\u200e1042", "ERR-1042"),
+        ("e\u2011mail", "email"),
+        ("e\u2010mail", "e-mail"),
+        ("R&D", "R & D"),
+        ("AT&T", "AT & T"),
+        ("Q&A", "Q & A"),
+        ("timeout_ms = 30_000", "30000"),
+        ("Tier 3 500 requests", "tier 3"),
     ],
 )
 def test_what_is_written_otherwise_is_found_all_the_same(written: str, asked: str) -> None:
     assert analyse(asked)
     assert set(analyse(asked)) <= set(analyse(written))
+
+
+@pytest.mark.parametrize(("written", "asked"), [("R & D", "R&D"), ("AT & T", "AT&T"), ("email", "e\u2011mail")])
+def test_a_text_is_found_by_a_word_that_is_more_than_it_has(written: str, asked: str) -> None:
+    assert set(analyse(written)) <= set(analyse(asked))
 
 
 @pytest.mark.parametrize(("name", "other"), [("Plan A", "Plan B"), ("Model S", "Model X"), ("R&D", "Q&A")])
@@ -187,6 +201,19 @@ def test_any_text_has_terms_that_have_ids(text: str, lang: str) -> None:
     ids = [term_id(term) for term in analyse(text, lang)]
 
     assert all(-(2**63) <= number < 2**63 for number in ids)
+
+
+@pytest.mark.parametrize(
+    "part", ["1", "1,000", "a1", "aB", "a_", "\u00e91", "a-", "a/", "-", "&", "\U0001f600", "IT ", "A "]
+)
+@pytest.mark.parametrize("read", [analyse, identifiers, lambda text: phrase_terms(text, ["en"])])
+def test_no_text_takes_its_length_squared(read: Callable[[str], object], part: str) -> None:
+    text = part * (200_000 // len(part))
+    started = time.process_time()
+
+    read(text)
+
+    assert time.process_time() - started < 5  # a second at most; where every start is looked at, minutes
 
 
 def test_a_term_id_is_the_same_in_every_process() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rag.errors import UpstreamError
 from rag.inference.onnx import OnnxReranker
-from rag.inference.turns import AT_A_TIME, FEWEST, SharedReranker, asker
+from rag.inference.turns import AT_A_TIME, FEWEST, SharedReranker, Turns, asker
 from rag.values import Deadline, TenantId
 from tests.fakes import FakeReranker
 
@@ -163,3 +163,33 @@ async def test_a_model_that_fails_frees_its_turn() -> None:
 
     model.error = None
     assert None not in await ask(shared, A, ["pump"])
+
+
+async def test_who_gives_up_takes_no_time_off_what_the_others_are_measured_by() -> None:
+    now = 0.0
+    turns = Turns(lambda: now)
+    scored, gone = turns.enter(A, 1000), turns.enter(B, 1000)
+    now = 90.0
+    turns.leave(gone, scored=0)
+    now = 100.0
+    turns.leave(scored, scored=1000)
+
+    turns.enter(A, 1)
+
+    assert 0 < turns.fitting(B, 100, 2.0) <= 20  # a tenth of a second a pair, one of which is under way
+
+
+async def test_the_time_in_which_a_model_only_failed_is_not_counted() -> None:
+    now = 0.0
+    turns = Turns(lambda: now)
+    failing = turns.enter(A, 1000)
+    for hundred in range(1, 10):
+        now = 100.0 * hundred
+        before, failing = failing, turns.enter(A, 1000)  # one is always under way
+        turns.leave(before, scored=0)
+    now = 1000.0
+    turns.leave(failing, scored=1000)
+
+    turns.enter(A, 1)
+
+    assert 10 <= turns.fitting(B, 100, 2.0) <= 20
