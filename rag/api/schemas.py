@@ -138,12 +138,16 @@ class UsageBody(BaseModel):
 
 
 class TriedBody(BaseModel):
-    """What became of a chat model that did not answer: how it failed, or why it was `skipped`: not asked."""
+    """What became of a chat model that did not answer: how it failed, or why it was `skipped`: not asked.
+
+    `last` is how one failed that is left alone since then.
+    """
 
     target: str
     reason: str
     ms: int
     skipped: bool
+    last: str = ""
 
 
 class DegradedBody(BaseModel):
@@ -278,7 +282,7 @@ def degraded(answer: Answer) -> DegradedBody | None:
 
 def tried(lines: Sequence[Tried]) -> list[TriedBody]:
     """What became of each target that did not answer."""
-    return [TriedBody(target=t.target, reason=t.reason, ms=round(t.ms), skipped=t.skipped) for t in lines]
+    return [TriedBody(target=t.target, reason=t.reason, ms=round(t.ms), skipped=t.skipped, last=t.last) for t in lines]
 
 
 def sources(passages: Sequence[Passage]) -> list[SourceBody]:
