@@ -109,7 +109,9 @@ def test_documents_are_found_by_served_vectors_and_ordered_by_served_scores(
 
     ingested = run("ingest", tmp_path, "--tenant", NAME)
     found = run("search", "a refund takes how long", "--tenant", NAME, "--json")
+    wider = run("search", "a refund takes how long", "--tenant", NAME, "--recall", "high")
 
+    assert "rerank full; expansion no_chain; " in wider.stdout
     assert ingested.returncode == 0, ingested.stderr
     body = json.loads(found.stdout)
     assert body["rerank"] == "full"
