@@ -1,16 +1,34 @@
-"""What settings say of chat models without any effect: allowed, and hardly meant."""
+"""What settings say of chat models without any effect, or with one that surprises: allowed, and hardly meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
-from rag.answering.prices import paid_name, seller
+from rag.answering.prices import Prices, paid_name, seller
 from rag.settings import Settings
 
 
 def cautions(settings: Settings) -> list[str]:
     """A sentence for each, naming the variable and what would have an effect."""
     return [*_unasked(settings), *_unmatched(settings)]
+
+
+def unpriced(settings: Settings) -> list[str]:
+    """A sentence that names the models which may answer and have no price, since a budget of money refuses then."""
+    targets = [target for target in settings.chat_targets if target.name in settings.chat_chains["answer"]]
+    prices, now = Prices(settings.prices), datetime.now(UTC)
+    names = [
+        paid_name(sold, target.model)
+        for target in targets
+        if prices.rates(target.name, sold := seller(target.url), target.model, moment=now, input_tokens=1) is None
+    ]
+    if not names:
+        return []
+    return [
+        f"RAG_PRICES: nobody knows what {' and '.join(names)} costs, so whoever has a budget of money is refused every"
+        " answer (price_unknown); add a price, which may be 0"
+    ]
 
 
 def _unasked(settings: Settings) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag.answering.cautions import cautions
+from rag.answering.cautions import cautions, unpriced
 from rag.settings import Settings
 
 PRICE = [{"input": 1, "output": 2}]
@@ -41,3 +41,18 @@ def test_a_price_of_nothing_that_is_there_is_told_with_the_names_that_are() -> N
     assert said(prices={"qwen": PRICE, "qwen3": PRICE}) == [
         "RAG_PRICES: no chat target or model is named qwen, only small, 127.0.0.1/qwen3, qwen3"
     ]
+
+
+def test_the_models_that_answer_and_have_no_price_are_told_with_what_follows() -> None:
+    known = {"name": "known", "dialect": "openai", "url": "https://api.openai.com/v1", "model": "gpt-4o-mini"}
+    other = {**SMALL, "name": "other", "model": "writer"}
+    settings = Settings(
+        chat_targets=[SMALL, known, other], chat_chains={"answer": ["known", "small"], "rewrite": ["other"]}
+    )
+    priced = settings.model_copy(update={"prices": Settings(prices={"qwen3": PRICE}).prices})
+
+    assert unpriced(settings) == [
+        "RAG_PRICES: nobody knows what 127.0.0.1/qwen3 costs, so whoever has a budget of money is refused every answer"
+        " (price_unknown); add a price, which may be 0"
+    ]
+    assert unpriced(priced) == unpriced(Settings()) == []
