@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from rag.answering.prices import Prices, paid_name, seller
-from rag.settings import Settings
+from rag.settings import EXTRACTIVE, Settings
 
 
 def cautions(settings: Settings) -> list[str]:
@@ -28,6 +28,19 @@ def unpriced(settings: Settings) -> list[str]:
     return [
         f"RAG_PRICES: nobody knows what {' and '.join(names)} costs, so whoever has a budget of money is refused every"
         " answer (price_unknown); add a price, which may be 0"
+    ]
+
+
+def unreadable(settings: Settings) -> list[str]:
+    """A sentence for each data class that nothing in the chain for answers may read."""
+    chain = settings.chat_chains["answer"]
+    if EXTRACTIVE in chain:
+        return []
+    read = frozenset[str]().union(*(target.allows for target in settings.chat_targets if target.name in chain))
+    return [
+        f"RAG_DATA_CLASSES: no target of the chain for answer allows {name}, so questions whose sources have that tag"
+        f" are refused (not_allowed); let one of {', '.join(chain)} read it, or end the chain with {EXTRACTIVE}"
+        for name in sorted(settings.data_classes - read)
     ]
 
 

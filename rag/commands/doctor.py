@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from rag.answering.cautions import cautions, unpriced
+from rag.answering.cautions import cautions, unpriced, unreadable
 from rag.calls import Task
 from rag.commands.opened import show
 from rag.errors import RagError
@@ -62,7 +62,7 @@ async def _check_reranker(settings: Settings) -> bool:
 
 async def _check_chat(settings: Settings) -> bool:
     check_chat(settings)
-    for caution in (*cautions(settings), *unpriced(settings)):
+    for caution in (*cautions(settings), *unpriced(settings), *unreadable(settings)):
         _say("warning", caution)
     async with open_endpoints(settings) as endpoints:
         faults = await asyncio.gather(*map(check_target, endpoints))

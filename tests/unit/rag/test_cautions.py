@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag.answering.cautions import cautions, unpriced
+from rag.answering.cautions import cautions, unpriced, unreadable
 from rag.settings import Settings
 
 PRICE = [{"input": 1, "output": 2}]
@@ -56,3 +56,29 @@ def test_the_models_that_answer_and_have_no_price_are_told_with_what_follows() -
         " (price_unknown); add a price, which may be 0"
     ]
     assert unpriced(priced) == unpriced(Settings()) == []
+
+
+@pytest.mark.parametrize(
+    ("allows", "chain", "classes"),
+    [
+        ((), ["small"], ["health", "personal"]),
+        (("health",), ["small"], ["personal"]),
+        (("health", "personal"), ["small"], []),
+        ((), ["small", "extractive"], []),
+    ],
+)
+def test_a_class_that_nothing_which_answers_may_read_is_told(
+    allows: tuple[str, ...], chain: list[str], classes: list[str]
+) -> None:
+    trusted = {**SMALL, "name": "trusted", "allows": ("health", "personal")}  # of another chain
+    settings = Settings(
+        chat_targets=[{**SMALL, "allows": allows}, trusted],
+        chat_chains={"answer": chain, "rewrite": ["trusted"]},
+        data_classes="personal,health",
+    )
+
+    assert unreadable(settings) == [
+        f"RAG_DATA_CLASSES: no target of the chain for answer allows {name}, so questions whose sources have that tag"
+        " are refused (not_allowed); let one of small read it, or end the chain with extractive"
+        for name in classes
+    ]
