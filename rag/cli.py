@@ -11,6 +11,7 @@ from typing import get_args
 from rag.calls import Period, Unit
 from rag.commands.ranking import add_options
 from rag.errors import RagError
+from rag.values import Recall
 
 JOB_STATES = ("queued", "running", "done", "failed", "cancelled")  # as rag/store/schema.py has them
 # programs with command lines of their own
@@ -152,4 +153,5 @@ def _question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as-of", metavar="DATE", help="what was current then")
     parser.add_argument("--top-k", type=int, default=6)
     parser.add_argument("--no-rerank", action="store_true")
+    parser.add_argument("--recall", choices=get_args(Recall), default="normal", help="high: in other words too")
     parser.add_argument("--json", action="store_true", help="print the API's body")

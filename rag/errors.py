@@ -45,12 +45,16 @@ from typing import NamedTuple
 
 
 class Tried(NamedTuple):
-    """What became of a target that did not answer: the class of its failure, or why it was `skipped`: not asked."""
+    """What became of a target that did not answer: the class of its failure, or why it was `skipped`: not asked.
+
+    `last` is, of one that is left alone, how it failed before.
+    """
 
     target: str
     reason: str
     ms: float = 0.0
     skipped: bool = False
+    last: str = ""
 
 
 class RagError(Exception):

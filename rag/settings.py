@@ -18,19 +18,20 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from rag.calls import Task
 from rag.errors import SetupError
 from rag.ranking import DEFAULT, MAX_DEPTH, MAX_RERANKED, MAX_WEIGHT, MIN_DEPTH, Ranking, finds_something
 from rag.values import Fusion
+from rag.wrong_values import words
 
 PREFIX = "RAG_"
 DataClass = Annotated[str, Field(min_length=1)]  # a tag of documents
 Weight = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
 Redacted = Literal["email", "iban", "card", "phone"]
-IN_JSON = {"a valid tuple": "a list", "a valid frozenset": "a list", "a valid dictionary": "an object"}
+KEY = "[key]"  # the validator's step to a key of an object
 DEFAULT_MODEL = "onnx"  # the int8 models of `rag models pull`
 EXTRACTIVE = "extractive"  # the target without a network, in every chain that names it
 
@@ -296,17 +297,20 @@ def load_settings() -> Settings:
     try:
         settings = Settings()
     except ValidationError as exc:
-        faults = "; ".join(_fault(error["loc"], error["msg"]) for error in exc.errors())
+        faults = "; ".join(map(_fault, exc.errors()))
         raise SetupError(f"wrong setting: {faults}" + (f"; {strange}" if strange else "")) from exc
     if strange:
         raise SetupError(strange)
     return settings
 
 
-def _fault(place: tuple[int | str, ...], message: str) -> str:
+def _fault(error: ErrorDetails) -> str:
     """The variable, where in it, and what is wrong there; never a value, nor what may be a key by mistake."""
-    names = [PREFIX + str(at).upper() for at in place[:1]]
-    inside = [".".join(map(str, place[1:]))] if place[1:] and place[0] != "chat_keys" else []
-    for pythonic, plain in IN_JSON.items():
-        message = message.replace(pythonic, plain)
-    return ": ".join([*names, *inside, message.removeprefix("Value error, ")])
+    head, *inside = error["loc"] or [""]
+    name = [f"{PREFIX}{head}".upper()] if head else []
+    place = [f"entry {step + 1}" if isinstance(step, int) else step for step in inside if step != KEY]
+    if head == "chat_targets" and place:
+        place[0] = place[0].replace("entry", "target")
+    said = words(error)
+    shown = [] if head == "chat_keys" else place
+    return ": ".join([*name, *shown, said if error["type"] == "value_error" else f"it {said}"])

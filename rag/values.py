@@ -25,6 +25,7 @@ RerankState = Literal["full", "partial", "skipped"]
 IndexChoice = Literal["current", "next"]
 Fusion = Literal["scores", "rrf"]
 Recall = Literal["normal", "high"]
+ExpansionState = Literal["written", "not_asked", "no_chain", "skipped", "failed"]  # skipped: as it says enough
 
 
 def tenant_id(name: str) -> TenantId:
@@ -134,7 +135,7 @@ class Question:
     """A search: the text, what it may see, and how it is ranked.
 
     `expansion` is what a chat model added to find more, where it was asked: always, or as `recall` is high. `tags` are
-    the data classes of what a chat model wrote the text from.
+    the data classes of what a chat model wrote the text from; `expansion_state` says what became of the expansion.
     """
 
     text: str
@@ -143,6 +144,7 @@ class Question:
     rerank: bool = True
     recall: Recall = "normal"
     expansion: str = ""
+    expansion_state: ExpansionState = "not_asked"
     tags: frozenset[str] = frozenset()
 
 
@@ -278,6 +280,7 @@ class Retrieval:
     index_version: int
     timings_ms: dict[str, float]
     expansion: str = ""
+    expansion_state: ExpansionState = "not_asked"
 
 
 @dataclass(frozen=True, slots=True)

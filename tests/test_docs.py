@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from rag.errors import RagError
+from rag.llm.failures import Reason
+from rag.llm.reasons import Skip
 from rag.settings import PREFIX, Settings
 
 README = Path(__file__).parents[1] / "README.md"
@@ -36,3 +39,8 @@ def test_the_database_setting_is_in_the_readme(readme: str) -> None:
 @pytest.mark.parametrize("code", sorted({*codes(), "invalid_request", "method_not_allowed"}))
 def test_every_error_code_is_in_the_readme(readme: str, code: str) -> None:
     assert f"`{code}`" in readme
+
+
+@pytest.mark.parametrize("reason", sorted({*get_args(Reason), *get_args(Skip)}))
+def test_every_reason_of_what_was_tried_is_in_the_readme(readme: str, reason: str) -> None:
+    assert f"`{reason}`" in readme

@@ -1,16 +1,47 @@
-"""What settings say of chat models without any effect: allowed, and hardly meant."""
+"""What settings say of chat models without any effect, or with one that surprises: allowed, and hardly meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
-from rag.answering.prices import paid_name, seller
-from rag.settings import Settings
+from rag.answering.prices import Prices, paid_name, seller
+from rag.settings import EXTRACTIVE, Settings
 
 
 def cautions(settings: Settings) -> list[str]:
     """A sentence for each, naming the variable and what would have an effect."""
     return [*_unasked(settings), *_unmatched(settings)]
+
+
+def unpriced(settings: Settings) -> list[str]:
+    """A sentence that names the models which may answer and have no price, since a budget of money refuses then."""
+    targets = [target for target in settings.chat_targets if target.name in settings.chat_chains["answer"]]
+    prices, now = Prices(settings.prices), datetime.now(UTC)
+    names = [
+        paid_name(sold, target.model)
+        for target in targets
+        if prices.rates(target.name, sold := seller(target.url), target.model, moment=now, input_tokens=1) is None
+    ]
+    if not names:
+        return []
+    return [
+        f"RAG_PRICES: nobody knows what {' and '.join(names)} costs, so whoever has a budget of money is refused every"
+        " answer (price_unknown); add a price, which may be 0"
+    ]
+
+
+def unreadable(settings: Settings) -> list[str]:
+    """A sentence for each data class that nothing in the chain for answers may read."""
+    chain = settings.chat_chains["answer"]
+    if EXTRACTIVE in chain:
+        return []
+    read = frozenset[str]().union(*(target.allows for target in settings.chat_targets if target.name in chain))
+    return [
+        f"RAG_DATA_CLASSES: no target of the chain for answer allows {name}, so questions whose sources have that tag"
+        f" are refused (not_allowed); let one of {', '.join(chain)} read it, or end the chain with {EXTRACTIVE}"
+        for name in sorted(settings.data_classes - read)
+    ]
 
 
 def _unasked(settings: Settings) -> Iterator[str]:

@@ -32,13 +32,15 @@ class Expander:
         self._timeout_s = timeout_s
 
     async def __call__(self, tenant_id: TenantId, question: Question) -> Question:
-        """The question with the passage to search for beside it; as it is when it needs none or there is none."""
+        """The question with the passage to search for beside it; without when it needs none or there is none."""
         wanted = self._always or question.recall == "high"
-        if not wanted or not expandable(question.text):
+        if not wanted:
             return question
+        if not expandable(question.text):
+            return replace(question, expansion_state="skipped")
         call = Call(tenant_id, Deadline.after(self._timeout_s), FEATURE)
         written = await self._writer.write(imagining(question), call, _passage_in)
-        return replace(question, expansion=written or "")
+        return replace(question, expansion=written or "", expansion_state="written" if written else "failed")
 
 
 def expandable(question: str) -> bool:

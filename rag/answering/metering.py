@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 from rag.answering.prices import Prices, Rates, cost_of, paid_name, seller
 from rag.answering.refusal import REFUSALS, refusal
 from rag.answering.settlement import Settler
-from rag.calls import Attempt, Call, ChatRequest, Reply, Task, prompt_tokens
+from rag.calls import Attempt, Call, ChatRequest, Reply, Task, Unit, prompt_tokens
 from rag.errors import PriceUnknown
 from rag.protocols import ChatModel
 from rag.settings import EXTRACTIVE, Settings, Target
@@ -144,7 +144,9 @@ class MeteredChat:
                 f"the tenant has a budget of money, and RAG_PRICES does not say what {models} costs; add it"
             )
         if unfit := [verdict for verdict in verdicts if not verdict.fits]:
-            raise refusal(unfit, datetime.now(UTC))
+            read = replace(size, output=0)
+            prompt: dict[Unit, Decimal | None] = {"tokens": Decimal(read.input), "money": self._worst(chain, read)}
+            raise refusal(unfit, datetime.now(UTC), prompt=prompt)
         return bool(verdicts)
 
     async def _judged(self, call: Call, size: Size, *, money: Decimal | None, lasts_s: float) -> list[Verdict]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
 from rag.answering.prompting import Talk
+from rag.api.degraded import degraded
 from rag.api.schemas import (
     ANSWER_TOKENS,
     MAX_TOKENS,
@@ -16,7 +17,6 @@ from rag.api.schemas import (
     SearchBody,
     Strict,
     citations,
-    degraded,
     sources,
     unsupported,
 )

@@ -5,41 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rag.wrong_values import words
+
 MOST = 5  # faults that are told at once
 MUST = "must be "
-WORDS: Mapping[str, str] = {
-    "missing": "is missing",
-    "extra_forbidden": "is no field of this request; leave it out",
-    "string_type": "must be a text",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_parsing_size": "must be a smaller number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "decimal_type": "must be a number",
-    "decimal_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "decimal_max_digits": "must have at most {max_digits} digits",
-    "decimal_max_places": "must have at most {decimal_places} decimal places",
-    "decimal_whole_digits": "must have at most {whole_digits} digits before the point",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "list_type": "must be a list",
-    "literal_error": "must be {expected}",
-    "greater_than_equal": "must be {ge:g} or more",
-    "less_than_equal": "must be {le:g} or less",
-    "too_short": "must not be empty",
-    "too_long": "must have at most {max_length} entries",
-    "string_too_short": "must not be empty",
-    "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must be of the form {pattern}",
-    "uuid_parsing": "must be a UUID",
-    "uuid_type": "must be a UUID",
-}
+OF_A_REQUEST: Mapping[str, str] = {"extra_forbidden": "is no field of this request; leave it out"}
 BODY: Mapping[str, str] = {  # where there are no fields yet
     "is missing": "is missing; send a JSON object",
     "must be an object": "must be a JSON object",
@@ -82,9 +52,7 @@ def _words(error: Mapping[str, Any]) -> str:
     if kind == "json_invalid":
         at = f", at character {error['loc'][1]}" if error["loc"][1:] else ""
         return f"is no JSON: {str(facts['error']).removesuffix(' at')}{at}"
-    if kind in WORDS:
-        return WORDS[kind].format(**facts)
-    return str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    return OF_A_REQUEST.get(kind) or words(error)
 
 
 def _sentence(path: Path, words: Sequence[str]) -> str:

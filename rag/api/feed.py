@@ -9,6 +9,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import anyio
 from fastapi import Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
@@ -18,7 +19,7 @@ from rag.answering.prompting import ALONE, Talk
 from rag.api.limits import within
 from rag.api.problems import problem_of
 from rag.calls import Answer
-from rag.errors import RagError
+from rag.errors import RagError, UpstreamIncomplete
 from rag.telemetry import log
 from rag.values import Deadline, Passage, Principal, Question
 from rag.wiring import Services
@@ -28,6 +29,8 @@ Item = Sequence[Passage] | str | Answer
 LOOK_EVERY_S = 0.2  # whether the caller is still there
 AHEAD = 2  # items made before they are asked for
 PING_S = 15  # proxies drop connections that are silent for longer
+STOPPING_S = 7.0  # for running answers once the process is to stop; containers are killed after 10 s
+SAYING_S = 1.5  # for the last event of those that are not whole by then
 CALLER_LEFT = 499  # nobody reads it but the log
 
 
@@ -94,17 +97,27 @@ class Asked:
 
 
 class _Stream(EventSourceResponse):
-    """Events, after which, or without which, their feed is closed."""
+    """Events, after which, or without which, their feed is closed; when the process is to stop, they end soon."""
 
     def __init__(self, events: AsyncIterator[ServerSentEvent], feed: Feed[Item]) -> None:
-        super().__init__(events, ping=PING_S)
+        self._stopping = anyio.Event()
+        super().__init__(
+            events, ping=PING_S, shutdown_event=self._stopping, shutdown_grace_period=STOPPING_S + SAYING_S
+        )
         self._feed = feed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stopped = asyncio.create_task(self._stop())
         try:
             await super().__call__(scope, receive, send)
         finally:
+            await _ended(stopped)
             await self._feed.close()
+
+    async def _stop(self) -> None:
+        await self._stopping.wait()
+        await asyncio.sleep(STOPPING_S)
+        self._feed.break_off(UpstreamIncomplete("the service was stopped before the answer was whole; ask again"))
 
 
 async def _events(
@@ -144,6 +157,7 @@ class Feed(Generic[T]):
         self._room = asyncio.Semaphore(AHEAD)
         self._made: asyncio.Queue[T | None] = asyncio.Queue()
         self._begun: deque[T] = deque()
+        self._broken: RagError | None = None
         self._task = asyncio.create_task(self._make())
         self._task.add_done_callback(lambda _: self._made.put_nowait(None))
 
@@ -163,6 +177,11 @@ class Feed(Generic[T]):
         """
         return self._begun.popleft() if self._begun else await self._next()
 
+    def break_off(self, why: RagError) -> None:
+        """Have `next` raise *why* after what is made already, unless that is all."""
+        self._broken = why
+        self._task.cancel()
+
     async def close(self) -> None:
         """End the generator, wherever it is."""
         await _ended(self._task)
@@ -175,10 +194,15 @@ class Feed(Generic[T]):
         return item
 
     async def _make(self) -> None:
-        async with within(self._timeout_s), aclosing(self._items):
-            async for item in self._items:
-                await self._room.acquire()
-                self._made.put_nowait(item)
+        try:
+            async with within(self._timeout_s), aclosing(self._items):
+                async for item in self._items:
+                    await self._room.acquire()
+                    self._made.put_nowait(item)
+        except asyncio.CancelledError:
+            if self._broken is None:
+                raise
+            raise self._broken from None
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from rag.api.auth import ServicesDep
 from rag.errors import UpstreamUnavailable
-from rag.llm.breaker import MEANINGS, State
+from rag.llm.breaker import State
 
 router = APIRouter(tags=["operation"])
 
@@ -28,9 +28,9 @@ async def readyz(services: ServicesDep) -> dict[str, str | dict[str, State] | di
     await services.database.describe()
     await next(iter(services.embedders.values())).embed_query("ready?")
     states = services.lanes.states()
-    means = {target: MEANINGS[state] for target, state in states.items()}
+    means = services.lanes.means()
     if not services.lanes.can_answer():
-        away = ", ".join(f"{target} is {state} ({MEANINGS[state]})" for target, state in states.items())
+        away = ", ".join(f"{target} is {state} ({means[target]})" for target, state in states.items())
         raise UpstreamUnavailable(f"no chat model is left to answer: {away}; searches work")
     return {"status": "ready", "database": "ok", "models": "ok", "chat": states, "chat_means": means}
 

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 
 from rag import errors
 from rag.api import faults
-from rag.api.schemas import tried
+from rag.api.degraded import tried
 from rag.telemetry import log, request_id
 
 STATUS: Mapping[type[errors.RagError], int] = {

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rag.api.degraded import DegradedBody, degraded
 from rag.calls import Answer
-from rag.errors import InvalidInput, TooLarge, Tried
+from rag.errors import InvalidInput, TooLarge
 from rag.retrieval.filters import parse_filter, parse_moment
 from rag.settings import Settings
 from rag.storable import storable
-from rag.values import Hit, IndexChoice, Passage, Principal, Question, Ranked, Recall, Retrieval, Scope
+from rag.values import (
+    ExpansionState,
+    Hit,
+    IndexChoice,
+    Passage,
+    Principal,
+    Question,
+    Ranked,
+    Recall,
+    Retrieval,
+    Scope,
+)
 
 MAX_TOP_K = 100  # every candidate that both legs can bring
 ANSWER_TOKENS, MAX_TOKENS = 512, 8192
@@ -94,7 +105,10 @@ class HitBody(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """The ranked chunks; `expansion` is, explained, what was searched for beside the question."""
+    """The ranked chunks; `expansion` is, explained, what was searched for beside the question.
+
+    `expansion_state` is, explained, why there is none: see `recall`.
+    """
 
     hits: list[HitBody]
     complete: bool
@@ -102,6 +116,7 @@ class SearchResult(BaseModel):
     timings_ms: dict[str, float]
     rerank: Literal["full", "partial", "skipped"]
     expansion: str | None = None
+    expansion_state: ExpansionState | None = None
     request_id: str
 
 
@@ -135,25 +150,6 @@ class UsageBody(BaseModel):
 
     input_tokens: int | None
     output_tokens: int | None
-
-
-class TriedBody(BaseModel):
-    """What became of a chat model that did not answer: how it failed, or why it was `skipped`: not asked."""
-
-    target: str
-    reason: str
-    ms: int
-    skipped: bool
-
-
-class DegradedBody(BaseModel):
-    """Why a lesser model answered: `reason`, one of those in `tried`, is what kept away the one that is asked first."""
-
-    reason: str
-    detail: str
-    tried: list[TriedBody]
-    retry_after_s: int | None
-    resets_at: datetime | None
 
 
 class QueryResult(BaseModel):
@@ -214,6 +210,7 @@ def search_result(retrieval: Retrieval, *, explain: bool, request_id: str) -> Se
         timings_ms=retrieval.timings_ms,
         rerank=retrieval.rerank,
         expansion=retrieval.expansion if explain else None,
+        expansion_state=retrieval.expansion_state if explain else None,
         request_id=request_id,
     )
 
@@ -260,25 +257,6 @@ def citations(answer: Answer) -> list[CitationBody]:
 def unsupported(answer: Answer) -> list[UnsupportedBody]:
     """The answer's sentences to doubt."""
     return [UnsupportedBody(start=u.start, end=u.end, reason=u.reason) for u in answer.unsupported]
-
-
-def degraded(answer: Answer) -> DegradedBody | None:
-    """Why a lesser model answered, if one did."""
-    why = answer.degraded
-    if why is None:
-        return None
-    return DegradedBody(
-        reason=why.reason,
-        detail=why.detail,
-        tried=tried(why.tried),
-        retry_after_s=None if why.retry_after_s is None else math.ceil(why.retry_after_s),
-        resets_at=why.resets_at,
-    )
-
-
-def tried(lines: Sequence[Tried]) -> list[TriedBody]:
-    """What became of each target that did not answer."""
-    return [TriedBody(target=t.target, reason=t.reason, ms=round(t.ms), skipped=t.skipped) for t in lines]
 
 
 def sources(passages: Sequence[Passage]) -> list[SourceBody]:

@@ -13,7 +13,7 @@ from rag.commands.opened import names, settings, show
 from rag.errors import InvalidInput
 from rag.store.tenancy import find_tenant
 from rag.telemetry import Metrics
-from rag.values import Deadline, Principal, Question
+from rag.values import Deadline, Principal, Question, Retrieval
 from rag.wiring import Services, open_services
 
 
@@ -32,7 +32,7 @@ def search(arguments: argparse.Namespace) -> None:
             show("   " + " ".join(hit.chunk.text.split())[:300])
         if not found.hits:
             show("nothing found")
-        show(f"rerank {found.rerank}; {_times(found.timings_ms)}")
+        show(f"rerank {found.rerank}; {_expansion(found)}{_times(found.timings_ms)}")
 
     _with_services(run)
 
@@ -61,7 +61,9 @@ def told(answer: Answer) -> Iterator[str]:
         yield f"  {doubt.reason}: {' '.join(answer.text[doubt.start : doubt.end].split())}"
     if answer.degraded:
         yield f"  {answer.degraded.detail}"
-    yield f"{answer.status} by {answer.target or 'nobody'}; {_times(answer.timings_ms)}"
+    kept = " (kept answer)" if answer.cache == "hit" else ""
+    who = f" by {answer.target}{kept}" if answer.target else ", so no model was asked"
+    yield f"{answer.status}{who}; {_expansion(answer.retrieval)}{_times(answer.timings_ms)}"
 
 
 async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Principal, Question]:
@@ -76,9 +78,13 @@ async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Pri
     )
     body = SearchBody(
         query=arguments.query, top_k=arguments.top_k, filters=filters, as_of=arguments.as_of,
-        rerank=not arguments.no_rerank,
+        rerank=not arguments.no_rerank, recall=arguments.recall,
     )  # fmt: skip
     return who, body.question(who, services.settings)
+
+
+def _expansion(retrieval: Retrieval) -> str:
+    return "" if retrieval.expansion_state == "not_asked" else f"expansion {retrieval.expansion_state}; "
 
 
 def _times(timings_ms: dict[str, float]) -> str:

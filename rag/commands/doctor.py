@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from rag.answering.cautions import cautions
+from rag.answering.cautions import cautions, unpriced, unreadable
+from rag.calls import Task
 from rag.commands.opened import show
 from rag.errors import RagError
 from rag.inference.opening import open_embedders, open_reranker
@@ -15,6 +16,12 @@ from rag.llm.opening import check_chat, open_endpoints
 from rag.settings import Settings, load_settings
 from rag.store.opening import open_store
 from rag.telemetry import configure_logging
+
+DOING: Mapping[Task, tuple[str, str]] = {  # what a chain does, and what is done without
+    "answer": ("answers by", ""),
+    "hyde": ("other words for high recall (hyde) by", 'no chain for hyde: "recall": "high" finds what "normal" finds'),
+    "rewrite": ("follow-ups are rewritten by", "no chain for rewrite: follow-ups are searched for with what precedes"),
+}
 
 
 def doctor(_: argparse.Namespace) -> int:
@@ -55,15 +62,25 @@ async def _check_reranker(settings: Settings) -> bool:
 
 async def _check_chat(settings: Settings) -> bool:
     check_chat(settings)
-    for caution in cautions(settings):
+    for caution in (*cautions(settings), *unpriced(settings), *unreadable(settings)):
         _say("warning", caution)
     async with open_endpoints(settings) as endpoints:
         faults = await asyncio.gather(*map(check_target, endpoints))
     for endpoint, fault in zip(endpoints, faults, strict=True):
         target = endpoint.target
         _say("wrong" if fault else "ok", f"chat target {target.name}: {fault or f'{target.model} at {target.url}'}")
-    _say("ok", f"answers by {', else '.join(settings.chat_chains['answer'])}")
+    for line in chains(settings):
+        _say("ok", line)
     return not any(faults)
+
+
+def chains(settings: Settings) -> list[str]:
+    """Who answers questions, and who writes for searches, or what is done without."""
+    return [
+        *(f"{does} {', else '.join(settings.chat_chains[task])}" for task, (does, _) in DOING.items()
+          if task in settings.chat_chains),
+        *(without for task, (_, without) in DOING.items() if task not in settings.chat_chains),
+    ]  # fmt: skip
 
 
 async def _check_database(settings: Settings) -> bool:

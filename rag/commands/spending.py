@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from rag.answering.cautions import unpriced
 from rag.answering.prices import Prices
 from rag.answering.usage import parse_keys, parse_span, usage_report
 from rag.api.admin import BudgetBody, BudgetResult, UsageResult, UsedResult, budget_list, usage_result
@@ -37,6 +39,8 @@ def put(arguments: argparse.Namespace) -> None:
             raise InvalidInput(f"--amount takes {AMOUNTS[arguments.unit]}, not {arguments.amount[:40]!r}") from exc
         async with database.tenant(tenant) as tx:
             await put_budget(tx, body.unit, body.period, body.amount)
+        for caution in unpriced(load_settings()) if body.unit == "money" else []:
+            sys.stderr.write(f"warning: {caution}\n")
         await _show(database, tenant, arguments)
 
     with_store(run)
@@ -91,8 +95,9 @@ async def _show(database: Database, tenant: TenantId, arguments: argparse.Namesp
 
 
 def _budget(budget: BudgetResult) -> str:
-    unit = "US dollars" if budget.unit == "money" else "token" if budget.amount == "1" else "tokens"
-    state = f"{budget.left} left, {budget.spent} spent, {budget.reserved} reserved"
+    unit = ("US dollar" if budget.unit == "money" else "token") + ("" if budget.amount == "1" else "s")
+    left = f"overspent by {budget.left[1:]}" if budget.left.startswith("-") else f"{budget.left} left"
+    state = f"{left}, {budget.spent} spent, {budget.reserved} reserved"
     return f"{budget.amount} {unit} {PERIODS[budget.period]}: {state}{_renewal(budget)}"
 
 

@@ -25,7 +25,7 @@ from rag.llm.breaker import Permit
 from rag.llm.failures import Failure
 from rag.llm.hop import Hop
 from rag.llm.lanes import Route
-from rag.llm.policy import RULES, SLOW, Policy, backoff_s, tell
+from rag.llm.policy import COUNTED, RULES, SLOW, Policy, backoff_s, tell
 from rag.llm.reasons import Skip, away, sentence, skipped
 from rag.llm.retry_purse import RetryPurse
 from rag.values import Deadline
@@ -88,6 +88,8 @@ class Course:
         hop = trial.hop
         self._failures.append(failure)
         self._tried.append(Tried(hop.target.name, reason_of(failure), trial.ms))
+        if failure.slow if isinstance(failure, OutOfTime) else RULES[failure.reason].verdict in COUNTED:
+            hop.last_failure = reason_of(failure)
         if isinstance(failure, OutOfTime):
             (trial.permit.failure if failure.slow else trial.permit.neutral)()
             self._skip(self._waiting, "deadline")

@@ -11,11 +11,12 @@ from rag.settings import Target
 
 @dataclass(eq=False, slots=True)
 class Hop:
-    """An endpoint, its breaker, and the attempts under way."""
+    """An endpoint, its breaker, the attempts under way, and how one failed last."""
 
     endpoint: Endpoint
     breaker: Breaker = field(default_factory=Breaker)
     under_way: int = 0
+    last_failure: str = ""
 
     @property
     def target(self) -> Target:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from rag.calls import ChatRequest, Task, prompt_tokens
 from rag.errors import ContextLength, NotAllowed, RagError, SetupError, Tried
-from rag.llm.breaker import State
+from rag.llm.breaker import MEANINGS, State
 from rag.llm.hop import Hop
-from rag.llm.reasons import Skip, skipped
+from rag.llm.reasons import SAID, Skip, skipped
 
 OUT: frozenset[State] = frozenset({"open", "disabled"})
 
@@ -61,6 +61,11 @@ class Lanes:
         hops = (hop for chain in self._chains.values() for hop in chain.hops)
         return {hop.target.name: hop.breaker.state for hop in hops}
 
+    def means(self) -> dict[str, str]:
+        """What the state of each target means, by name, with its last failure while it is failing."""
+        hops = {hop.target.name: hop for chain in self._chains.values() for hop in chain.hops}
+        return {name: MEANINGS[hop.breaker.state] + _failing(hop) for name, hop in hops.items()}
+
     def can_answer(self) -> bool:
         """Whether something is left that answers questions."""
         chain = self._chains["answer"]
@@ -87,6 +92,11 @@ class Lanes:
         order = sorted(fitting, key=late.__contains__)
         first = chain.hops[0] if chain.hops else None
         return Route(tuple(order), extractive, first, left_out, tuple(late))
+
+
+def _failing(hop: Hop) -> str:
+    failing = hop.breaker.state in ("open", "half_open") and hop.last_failure
+    return f"; its last failure: {SAID[hop.last_failure]}" if failing else ""
 
 
 def _unfit(hop: Hop, request: ChatRequest, tokens: int) -> Skip | None:

@@ -49,6 +49,7 @@ RULES: Mapping[Reason, Rule] = {
     "malformed": Rule("never", "always", "failure", errors.UpstreamError),
     "incomplete": Rule("never", "always", "failure", errors.UpstreamIncomplete),
 }
+COUNTED: frozenset[Verdict] = frozenset({"failure", "blemish"})  # by the breaker, until it opens
 SLOW: frozenset[Reason] = frozenset({"first_content_timeout", "idle_timeout", "timeout"})
 
 

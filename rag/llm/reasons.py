@@ -57,9 +57,12 @@ def skipped(hop: Hop, why: Skip) -> Tried:
 
 def away(hop: Hop) -> Tried:
     """The line of a target that its breaker keeps out."""
-    return Tried(hop.target.name, hop.breaker.why if hop.breaker.why in SAID else "breaker_open", skipped=True)
+    if hop.breaker.why in SAID:
+        return Tried(hop.target.name, hop.breaker.why, skipped=True)
+    return Tried(hop.target.name, "breaker_open", skipped=True, last=hop.last_failure)
 
 
 def sentence(tried: Tried) -> str:
     """What became of the target."""
-    return f"{tried.target}: {SAID[tried.reason]}"
+    last = f"; its last failure: {SAID[tried.last]}" if tried.last else ""
+    return f"{tried.target}: {SAID[tried.reason]}{last}"

@@ -61,6 +61,8 @@ class Retriever:
         clock = Stopwatch()
         if self._expanding:
             question = await clock.timed("expansion", self._expanding(tenant_id, question))
+        elif question.recall == "high":
+            question = replace(question, expansion_state="no_chain")
         dense, lexical = await self._candidates(tenant_id, question, clock)
         ranking = self._ranking.of(dense.tuning)
         fused = _fuse(dense, lexical, ranking)
@@ -84,6 +86,7 @@ class Retriever:
             index_version=min(dense.index_version, lexical.index_version),
             timings_ms=clock.total(),
             expansion=question.expansion,
+            expansion_state=question.expansion_state,
         )
 
     async def _candidates(

@@ -129,6 +129,7 @@ def document(external_id: str) -> str:
 class Service:
     url: str
     log: Path
+    pid: int
 
 
 @pytest.fixture(scope="session")
@@ -151,7 +152,7 @@ def serving_process(environment: dict[str, str], folder: Path) -> Iterator[Servi
             env={**environment, "RAG_HOME": str(folder)}, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        yield Service(_address(process, folder / "log"), folder / "log")
+        yield Service(_address(process, folder / "log"), folder / "log", process.pid)
     finally:
         process.terminate()
         process.wait(10)

@@ -71,7 +71,7 @@ async def test_every_route_says_why_and_what_became_of_each_target(ending_in_sen
     assert (failed["reason"], failed["tried"][0]["skipped"], failed["resets_at"]) == ("config", False, None)
     for why in left_alone:
         assert (why["reason"], why["detail"][:3]) == ("config", "p1:")
-        assert why["tried"] == [{"target": "p1", "reason": "config", "ms": 0, "skipped": True}]
+        assert why["tried"] == [{"target": "p1", "reason": "config", "ms": 0, "skipped": True, "last": ""}]
         assert 200 < why["retry_after_s"] <= 300
 
 
@@ -88,7 +88,7 @@ async def test_when_a_budget_is_used_up_the_sentences_answer_and_every_route_say
     for why in after:
         assert why["reason"] == "budget"
         assert "0 of 20000 are left" in why["detail"]
-        assert why["tried"] == [{"target": "p1", "reason": "budget", "ms": 0, "skipped": True}]
+        assert why["tried"] == [{"target": "p1", "reason": "budget", "ms": 0, "skipped": True, "last": ""}]
         assert (why["retry_after_s"] is None) == (why["resets_at"] is None) == (period == "prepaid")
     if period == "day":
         resets_at = datetime.fromisoformat(after[0]["resets_at"])

@@ -52,6 +52,8 @@ async def test_high_recall_finds_what_the_imagined_passage_says_and_explains_it(
     assert "lodging.md" not in names(plain)
     assert "lodging.md" in names(high)
     assert (plain["expansion"], high["expansion"], unexplained["expansion"]) == ("", WRITTEN, None)
+    states = [found["expansion_state"] for found in (plain, high, unexplained)]
+    assert states == ["not_asked", "written", None]
     assert "expansion" in high["timings_ms"]
 
 
@@ -61,6 +63,7 @@ async def test_the_setting_expands_every_question_but_those_that_name_an_identif
         asked = [await caller.search(text, explain=True) for text in (ASKED, "What is HLY-4031?", 'the "flat rate"')]
 
     assert [reply["expansion"] for reply in asked] == [WRITTEN, "", ""]
+    assert [reply["expansion_state"] for reply in asked] == ["written", "skipped", "skipped"]
     assert len(chat.requests) == 1
 
 
@@ -76,9 +79,10 @@ async def test_a_question_to_be_answered_may_ask_for_it_too(fake_service: OpenFa
 
 async def test_a_model_that_fails_leaves_the_search_as_it_is(fake_service: OpenFake) -> None:
     async with opened(fake_service, ScriptedChat(error=UpstreamTimeout("late"))) as (_, caller):
-        plain, high = await caller.search(ASKED), await caller.search(ASKED, recall="high")
+        plain, high = await caller.search(ASKED), await caller.search(ASKED, recall="high", explain=True)
 
-    assert high["hits"] == plain["hits"]
+    assert names(high) == names(plain)
+    assert (high["expansion"], high["expansion_state"]) == ("", "failed")
 
 
 async def test_without_a_chain_for_it_high_recall_is_a_search_like_any_other(fake_service: OpenFake) -> None:
@@ -86,7 +90,7 @@ async def test_without_a_chain_for_it_high_recall_is_a_search_like_any_other(fak
     async with opened(fake_service, chat, chat_chains={"answer": ("one",)}) as (_, caller):
         high = await caller.search(ASKED, recall="high", explain=True)
 
-    assert (high["expansion"], chat.requests) == ("", [])
+    assert (high["expansion"], high["expansion_state"], chat.requests) == ("", "no_chain", [])
 
 
 async def test_an_expansion_is_a_call_of_its_own_in_the_ledger(fake_service: OpenFake) -> None:

@@ -109,7 +109,9 @@ def test_documents_are_found_by_served_vectors_and_ordered_by_served_scores(
 
     ingested = run("ingest", tmp_path, "--tenant", NAME)
     found = run("search", "a refund takes how long", "--tenant", NAME, "--json")
+    wider = run("search", "a refund takes how long", "--tenant", NAME, "--recall", "high")
 
+    assert "rerank full; expansion no_chain; " in wider.stdout
     assert ingested.returncode == 0, ingested.stderr
     body = json.loads(found.stdout)
     assert body["rerank"] == "full"
@@ -161,7 +163,7 @@ def test_one_fault_hides_no_other_from_the_doctor(run: Run, tmp_path: Path) -> N
     verdicts = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
     assert [(verdict, what) for verdict, what, _ in verdicts] == [
         ("ok", "settings;"), ("wrong", f"{tmp_path}/bge_small_en/model.onnx"), ("ok", "reranker"), ("ok", "answers"),
-        ("wrong", "the"),
+        ("ok", "no"), ("ok", "no"), ("wrong", "the"),
     ]  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "")
     assert "the database cannot be used now" in done.stdout
@@ -183,6 +185,16 @@ def test_the_doctor_warns_of_settings_without_effect_and_calls_them_no_fault(run
 
     assert "warning    RAG_PRICES: no chat target or model is named qwen, for RAG_CHAT_TARGETS is empty" in done.stdout
     assert done.returncode == 0
+
+
+def test_the_doctor_warns_of_models_that_will_be_refused_for_their_price_or_what_they_may_not_read(run: Run) -> None:
+    target = {"name": "small", "dialect": "openai", "url": "http://127.0.0.1:9/v1", "model": "qwen3"}
+    chat = {"RAG_CHAT_TARGETS": json.dumps([target]), "RAG_CHAT_CHAINS": '{"answer": ["small"]}'}
+
+    done = run("doctor", RAG_DATA_CLASSES="health", **chat)
+
+    assert "warning    RAG_PRICES: nobody knows what 127.0.0.1/qwen3 costs" in done.stdout
+    assert "warning    RAG_DATA_CLASSES: no target of the chain for answer allows health" in done.stdout
 
 
 @pytest.mark.parametrize("variable", ["RAG_EMBEDDER_KEY", "RAG_RERANKER_KEY"])

@@ -47,6 +47,28 @@ async def test_an_amount_that_is_none_is_one_clear_error_and_no_budget(
     assert await list_budgets(database, tenant_id(NAME)) == []
 
 
+async def test_a_budget_lowered_below_what_is_spent_is_overspent(run: Run, database: Database) -> None:
+    which = ("--unit", "tokens", "--period", "month")
+    run("budget", "set", *which, "--amount", "5000")
+    await one_call(database)
+
+    lowered = run("budget", "set", *which, "--amount", "1000")
+
+    assert lowered.stdout.startswith("1000 tokens a month: overspent by 111, 1111 spent, 0 reserved; ")
+
+
+async def test_a_budget_of_money_warns_of_a_model_without_a_price(run: Run) -> None:
+    target = {"name": "small", "dialect": "openai", "url": "http://127.0.0.1:9/v1", "model": "qwen3"}
+    chat = {"RAG_CHAT_TARGETS": json.dumps([target]), "RAG_CHAT_CHAINS": '{"answer": ["small"]}'}
+
+    money = run("budget", "set", "--unit", "money", "--period", "day", "--amount", "1", **chat)
+    tokens = run("budget", "set", "--unit", "tokens", "--period", "day", "--amount", "1", **chat)
+
+    assert "warning: RAG_PRICES: nobody knows what 127.0.0.1/qwen3 costs" in money.stderr
+    assert (money.returncode, tokens.stderr) == (0, "")
+    assert money.stdout.startswith("1 US dollar a day: ")
+
+
 async def test_usage_is_told_by_model_with_what_has_no_price(run: Run, database: Database) -> None:
     await one_call(database)
 

@@ -59,7 +59,13 @@ async def test_targets_that_are_left_alone_are_named_with_what_keeps_them_out() 
 
     why = await degraded(stage)
 
-    assert (why.reason, why.tried) == ("breaker_open", (skipped("p1", "breaker_open"), skipped("p2", "quota")))
+    alone = Tried("p1", "breaker_open", skipped=True, last="overloaded")
+    assert (why.reason, why.tried) == ("breaker_open", (alone, skipped("p2", "quota")))
+    assert (
+        why.detail == "p1: it failed too often and is left alone for some seconds; its last failure: it is overloaded"
+    )
+    assert stage.chat.lanes.means()["p1"].endswith("then it is tried again; its last failure: it is overloaded")
+    assert "last failure" not in stage.chat.lanes.means()["p2"]
     assert (len(failing.hits), len(poor.hits)) == (5, 1)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -94,7 +95,7 @@ async def test_an_identifier_is_never_expanded() -> None:
 
 @pytest.mark.parametrize("reply", ["", " \n ", '""', "x" * (MOST_CHARS + 1)])
 async def test_a_reply_that_is_no_passage_leaves_the_question_as_it_is(reply: str) -> None:
-    assert await expanded(FakeChat(reply), question()) == question()
+    assert await expanded(FakeChat(reply), question()) == replace(question(), expansion_state="failed")
 
 
 @pytest.mark.parametrize(
@@ -103,14 +104,14 @@ async def test_a_reply_that_is_no_passage_leaves_the_question_as_it_is(reply: st
     ids=["upstream", "busy", "budget"],
 )
 async def test_a_failure_leaves_the_question_as_it_is(error: Exception) -> None:
-    assert await expanded(FakeChat(error=error), question()) == question()
+    assert await expanded(FakeChat(error=error), question()) == replace(question(), expansion_state="failed")
 
 
 async def test_a_model_that_dawdles_is_not_waited_for() -> None:
     async with asyncio.timeout(5):
         found = await expanded(FakeChat(WRITTEN, delay_s=30), question(), timeout_s=0.05)
 
-    assert found == question()
+    assert found == replace(question(), expansion_state="failed")
 
 
 async def test_a_passage_is_written_once_for_each_tenant_and_question() -> None:

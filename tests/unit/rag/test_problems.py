@@ -65,12 +65,15 @@ def test_inner_faults_say_nothing_of_themselves() -> None:
 
 
 def test_a_problem_lists_what_was_tried_and_when_to_come_back() -> None:
-    tried = (errors.Tried("first", "overloaded", 12.4), errors.Tried("second", "breaker_open", skipped=True))
+    tried = (
+        errors.Tried("first", "overloaded", 12.4),
+        errors.Tried("second", "breaker_open", skipped=True, last="connect"),
+    )
 
     body = problem_of(errors.UpstreamUnavailable(retry_after_s=1.2, tried=tried))
 
     assert body["tried"] == [
-        {"target": "first", "reason": "overloaded", "ms": 12, "skipped": False},
-        {"target": "second", "reason": "breaker_open", "ms": 0, "skipped": True},
+        {"target": "first", "reason": "overloaded", "ms": 12, "skipped": False, "last": ""},
+        {"target": "second", "reason": "breaker_open", "ms": 0, "skipped": True, "last": "connect"},
     ]
     assert body["retry_after_s"] == 2

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from rag.answering.refusal import refusal
-from rag.calls import Period
+from rag.calls import Period, Unit
 from rag.errors import BalanceEmpty, BudgetExceeded, BudgetTooSmall, RagError
 from rag.store.budgets import Budget, Verdict
 
@@ -16,6 +16,9 @@ ENDS = {
     "day": datetime(2026, 12, 1, tzinfo=UTC),
     "month": datetime(2026, 12, 1, tzinfo=UTC),
 }
+
+
+PROMPT: dict[Unit, Decimal | None] = {"tokens": Decimal(10), "money": None}
 
 
 def unfit(period: Period, *, spent: int = 90, reserved: int = 0, wanted: int = 20) -> Verdict:
@@ -42,15 +45,30 @@ def unfit(period: Period, *, spent: int = 90, reserved: int = 0, wanted: int = 2
 def test_the_budget_that_is_in_the_way_longest_is_told(
     verdicts: list[Verdict], kind: type[RagError], retry_after_s: float | None
 ) -> None:
-    error = refusal(verdicts, NOW)
+    error = refusal(verdicts, NOW, prompt=PROMPT)
 
     assert type(error) is kind
     assert error.retry_after_s == retry_after_s
 
 
 def test_what_is_left_is_never_below_nothing() -> None:
-    error = refusal([unfit("day", spent=150)], NOW)
+    error = refusal([unfit("day", spent=150)], NOW, prompt=PROMPT)
 
     assert error.detail == (
         "this call may need 20 tokens, and 0 of 100 are left; the next day begins at 2026-12-01T00:00:00Z"
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "advice"),
+    [
+        (99, "lower max_tokens or raise the budget"),
+        (100, "its prompt alone may need 100: raise the budget, or send less (top_k, earlier messages)"),
+    ],
+)
+def test_less_to_write_is_advised_only_where_it_would_help(prompt: int, advice: str) -> None:
+    verdict = unfit("hour", spent=0, wanted=150)
+
+    error = refusal([verdict], NOW, prompt={"tokens": Decimal(prompt), "money": None})
+
+    assert error.detail == f"this call may need 150 tokens, more than a whole hour has: 100; {advice}"

@@ -88,7 +88,7 @@ def test_an_unknown_variable_hides_no_wrong_value(monkeypatch: pytest.MonkeyPatc
 def test_what_is_no_list_is_said_in_the_words_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_PRICES", '{"qwen3": 3}')
 
-    with pytest.raises(SetupError, match="wrong setting: RAG_PRICES: qwen3: Input should be a list"):
+    with pytest.raises(SetupError, match="wrong setting: RAG_PRICES: qwen3: it must be a list"):
         load_settings()
 
 
@@ -172,8 +172,37 @@ def test_questions_are_answered_by_sentences_where_no_chain_says_otherwise() -> 
 def test_what_is_wrong_inside_a_setting_is_said_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_CHAT_TARGETS", '[{"name": "a", "dialect": "openai", "url": "http://127.0.0.1"}]')
 
-    with pytest.raises(SetupError, match=r"RAG_CHAT_TARGETS: 0\.model: Field required"):
+    with pytest.raises(SetupError, match=r"^wrong setting: RAG_CHAT_TARGETS: target 1: model: it is missing$"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RAG_CHAT_CHAINS", '{"answr": ["a"]}', "answr: it must be 'answer', 'rewrite', 'hyde' or 'judge'"),
+        ("RAG_CHAT_CHAINS", '{"hyde": "a"}', "hyde: it must be a list"),
+        ("RAG_REDACT", "email,names", "entry 2: it must be 'email', 'iban', 'card' or 'phone'"),
+        (
+            "RAG_CHAT_TARGETS",
+            '[{"name": "a", "dialect": "openai", "url": "http://x", "model": "m", "can": ["fly"]}]',
+            "target 1: can: entry 1: it must be 'json'",
+        ),
+        ("RAG_CHAT_KEYS", '{"hunter2": 1}', "it must be a text"),
+        ("RAG_CHAT_TARGETS", "[7]", "target 1: it must be an object"),
+        ("RAG_PRICES", '{"m": [{"input": -1, "output": 1}]}', "m: entry 1: input: it must be 0 or more"),
+        ("RAG_POOL_TIMEOUT_S", "0", "it must be more than 0"),
+        ("RAG_PORT", "http", "it must be a whole number"),
+    ],
+)
+def test_a_wrong_value_is_told_in_our_words_with_the_choices(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(SetupError) as caught:
+        load_settings()
+
+    assert caught.value.detail == f"wrong setting: {name}: {said}"
 
 
 def test_every_question_can_only_be_expanded_by_a_model_that_is_named_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

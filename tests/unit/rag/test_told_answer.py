@@ -46,5 +46,15 @@ def test_that_there_is_no_answer_is_told() -> None:
 
     assert lines == [
         "The documents do not answer this (no_evidence).",
-        "no_evidence by nobody; model 12 ms, total 20 ms",
+        "no_evidence, so no model was asked; model 12 ms, total 20 ms",
     ]
+
+
+def test_a_kept_answer_and_the_fate_of_high_recall_are_told() -> None:
+    nothing = Retrieval(
+        hits=(), complete=True, rerank="full", index_version=1, timings_ms={}, expansion_state="no_chain"
+    )
+
+    *_, last = told(answer(cache="hit", retrieval=nothing))
+
+    assert last == "answered by small (kept answer); expansion no_chain; model 12 ms, total 20 ms"
