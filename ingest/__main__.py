@@ -107,7 +107,7 @@ async def _sync(arguments: argparse.Namespace, settings: Settings) -> int:
         tenant = await find_tenant(database, arguments.tenant)
         surveyed = await survey(database, tenant, listing, folder=arguments.folder)
         if not arguments.delete_all:
-            refuse_another_directory(surveyed.plan, arguments.folder)
+            refuse_another_directory(surveyed, arguments.folder)
         if arguments.dry_run:
             return int(report_plan(surveyed, as_json=arguments.json))
         run = Run(database, tenant, folder=arguments.folder, keep_history=arguments.keep_history, deleted=0, renamed=0)

@@ -7,11 +7,12 @@ from datetime import UTC
 
 from rag.api.jobs import job_result
 from rag.commands.opened import show, with_store
-from rag.commands.tables import counted, table
+from rag.commands.tables import table
 from rag.errors import InvalidInput
 from rag.store.engine import Database
 from rag.store.jobs import Job, list_jobs
 from rag.store.tenancy import find_tenant
+from rag.telling import counted
 
 MOST = 10_000  # jobs shown at once
 

@@ -6,7 +6,6 @@ import argparse
 
 from rag.commands.opened import show, with_store
 from rag.commands.ranking import changes, lines
-from rag.commands.tables import counted
 from rag.errors import Conflict, InvalidInput, NotFound
 from rag.settings import load_settings
 from rag.store.compaction import numbering, renumber
@@ -14,6 +13,7 @@ from rag.store.engine import Database
 from rag.store.neighbours import graph_if_large
 from rag.store.tenancy import create_tenant, delete_tenant, find_tenant
 from rag.store.tuning import tune as tune_tenant
+from rag.telling import counted
 
 MAX_NAME = 100  # characters of a tenant's name
 
