@@ -11,6 +11,7 @@ from rag.api.schemas import ANSWER_TOKENS, MAX_TOP_K, SearchBody, query_result, 
 from rag.calls import Answer
 from rag.commands.opened import names, settings, show
 from rag.errors import InvalidInput
+from rag.retrieval.phrases import phrases
 from rag.store.tenancy import find_tenant
 from rag.telemetry import Metrics
 from rag.values import Deadline, Principal, Question
@@ -31,7 +32,7 @@ def search(arguments: argparse.Namespace) -> None:
             show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]")
             show("   " + " ".join(hit.chunk.text.split())[:300])
         if not found.hits:
-            show("nothing found")
+            show(_unheld(arguments.query) or "nothing found")
         show(f"rerank {found.rerank}; {_times(found.timings_ms)}")
 
     _with_services(run)
@@ -48,6 +49,8 @@ def ask(arguments: argparse.Namespace) -> None:
             show(query_result(answer, "").model_dump_json())
             return
         show("\n".join(told(answer)))
+        if not answer.retrieval.hits and (reason := _unheld(arguments.query)):
+            show(reason)
 
     _with_services(run)
 
@@ -79,6 +82,15 @@ async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Pri
         rerank=not arguments.no_rerank,
     )  # fmt: skip
     return who, body.question(who, services.settings)
+
+
+def _unheld(query: str) -> str:
+    """Why nothing was found for a question that quotes: a chunk that holds the phrases is always a hit."""
+    quoted = [f'"{phrase.text}"' for phrase in phrases(query)]
+    if not quoted:
+        return ""
+    named = f"phrase{'s' if len(quoted) > 1 else ''} {' and '.join(quoted)}"
+    return f"no chunk has the {named}, to the letter; ask without the quotation marks"
 
 
 def _times(timings_ms: dict[str, float]) -> str:
