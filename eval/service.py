@@ -243,14 +243,14 @@ def _throwaway(tenant: str) -> str:
 
 async def _fill(corpus: Corpus) -> None:
     name = _throwaway(corpus.tenant)
-    await _rag("tenant", "delete", name, "--if-exists")
+    await _rag("tenant", "delete", name, "--if-exists", "--yes")
     await _rag("tenant", "create", name)
     await _ingest(corpus.path, name)
 
 
 async def _clear(corpus: Corpus) -> None:
     try:
-        await _rag("tenant", "delete", _throwaway(corpus.tenant), "--if-exists")
+        await _rag("tenant", "delete", _throwaway(corpus.tenant), "--if-exists", "--yes")
     except CannotRun as exc:  # must not hide why the run ended
         sys.stderr.write(f"a throwaway tenant is left behind: {exc}\n")
 

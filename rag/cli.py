@@ -76,6 +76,7 @@ def command_line() -> argparse.ArgumentParser:
     tidy.add_argument("name")
     delete = _command(tenant, "delete", "delete a tenant and everything it has", "tenants.delete")
     delete.add_argument("name")
+    delete.add_argument("--yes", action="store_true", help="do not ask for its name once more, as on a terminal")
     delete.add_argument("--if-exists", action="store_true", help="succeed when there is none")
 
     _keys(commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rag.commands.opened import show, with_store
 from rag.commands.ranking import changes, lines
@@ -74,10 +75,21 @@ def delete(arguments: argparse.Namespace) -> None:
 
     async def run(database: Database) -> None:
         try:
-            await delete_tenant(database, arguments.name)
+            went = await delete_tenant(database, arguments.name)
         except NotFound:
             if not arguments.if_exists:
                 raise
-        show(f"no tenant {arguments.name} any more")
+            show(f"no tenant {arguments.name}")
+        else:
+            show(f"no tenant {arguments.name} any more; {counted(went, 'document')} went with it")
 
+    if sys.stdin.isatty() and not arguments.yes:  # a script has nobody to ask
+        _refuse_unless_typed(arguments.name)
     with_store(run)
+
+
+def _refuse_unless_typed(name: str) -> None:
+    sys.stderr.write(f"tenant {name} and everything it has will be deleted. Type its name to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != name:
+        raise InvalidInput("that is not its name; nothing was deleted")

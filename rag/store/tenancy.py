@@ -48,14 +48,16 @@ async def create_tenant(database: Database, name: str) -> TenantId:
     return tenant
 
 
-async def delete_tenant(database: Database, name: str) -> None:
-    """Delete the tenant and everything it has.
+async def delete_tenant(database: Database, name: str) -> int:
+    """How many documents went with the tenant, which is deleted and everything it had.
 
     Raises NotFound when there is none of that name.
     """
     async with database.tenant(tenant_id(name)) as tx:
+        documents = int((await tx.fetch("count_documents"))[0][0])
         if not await tx.run("delete_tenant"):
             raise NotFound(f"there is no tenant {name!r}")
+    return documents
 
 
 async def find_tenant(database: Database, name: str) -> TenantId:
