@@ -1,4 +1,4 @@
-"""`rag tenant delete`, with somebody at a terminal and with nobody."""
+"""`rag tenant list`, and `rag tenant delete` with somebody at a terminal and with nobody."""
 
 from __future__ import annotations
 
@@ -10,40 +10,56 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from rag.errors import SetupError
 from rag.store.engine import Database
+from rag.store.roll import roll
 from rag.values import tenant_id
 from tests.conftest import REPOSITORY, MakeTenant
 from tests.integration.corpus import prepared, store
 
 NAME = "leaving"
-Delete = Callable[..., subprocess.CompletedProcess[str]]
+Done = subprocess.CompletedProcess[str]
+Delete = Callable[..., Done]
+
+
+def rag(environment: dict[str, str], *arguments: str, stdin: int = subprocess.DEVNULL) -> Done:
+    return subprocess.run(
+        [sys.executable, "-m", "rag", "tenant", *arguments],
+        cwd=REPOSITORY,
+        env=environment,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.fixture
-async def delete(
+async def environment(
     database: Database, make_tenant: MakeTenant, database_url: str, process_environment: dict[str, str]
-) -> Delete:
-    """Runs `rag tenant delete` for a tenant with two documents; what is *typed* is typed on a terminal."""
+) -> dict[str, str]:
+    """That of a `rag` process, for a database with a tenant of two documents."""
     await store(database, await make_tenant(NAME), [prepared("a.md", "One."), prepared("b.md", "Two.")])
+    return {**process_environment, "DATABASE_URL": database_url}
 
-    def command(*arguments: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def delete(environment: dict[str, str]) -> Delete:
+    """Runs `rag tenant delete`; what is *typed* is typed on a terminal."""
+
+    def command(*arguments: str, typed: str | None = None) -> Done:
+        if typed is None:
+            return rag(environment, "delete", NAME, *arguments)
         ours, theirs = pty.openpty()
-        if typed is not None:
-            os.write(ours, f"{typed}\n".encode())
-        done = subprocess.run(
-            [sys.executable, "-m", "rag", "tenant", "delete", NAME, *arguments],
-            cwd=REPOSITORY,
-            env={**process_environment, "DATABASE_URL": database_url},
-            stdin=subprocess.DEVNULL if typed is None else theirs,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        os.close(ours)
-        os.close(theirs)
-        return done
+        os.write(ours, f"{typed}\n".encode())
+        try:
+            return rag(environment, "delete", NAME, *arguments, stdin=theirs)
+        finally:
+            os.close(ours)
+            os.close(theirs)
 
     return command
 
@@ -75,3 +91,20 @@ def test_without_a_terminal_or_with_yes_nobody_is_asked(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"no tenant {NAME} any more; 2 documents went with it\n"
     assert not is_there(owner)
+
+
+async def test_every_tenant_is_listed_with_its_documents(
+    environment: dict[str, str], make_tenant: MakeTenant, owner: psycopg.Connection
+) -> None:
+    owner.execute("DELETE FROM tenants WHERE name NOT IN (%s, 'start-up probe')", (NAME,))
+    await make_tenant("acme")
+
+    listed = rag(environment, "list")
+
+    assert listed.stdout.split() == ["tenant", "documents", "acme", "0", NAME, "2"]
+    assert rag(environment, "delete", NAME).returncode == 0
+
+
+def test_a_role_that_row_level_security_holds_for_is_told_so(database_url: str) -> None:
+    with pytest.raises(SetupError, match="hides all tenants from this role"):
+        roll(make_conninfo(database_url, options="-c role=rag_app"))
