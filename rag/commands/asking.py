@@ -14,6 +14,7 @@ from rag.errors import InvalidInput
 from rag.retrieval.phrases import phrases
 from rag.store.tenancy import find_tenant
 from rag.telemetry import Metrics
+from rag.telling import shortened
 from rag.values import Deadline, Principal, Question
 from rag.wiring import Services, open_services
 
@@ -30,7 +31,7 @@ def search(arguments: argparse.Namespace) -> None:
         for n, hit in enumerate(found.hits, 1):
             place = " > ".join(hit.chunk.breadcrumb) or hit.chunk.title
             show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]")
-            show("   " + " ".join(hit.chunk.text.split())[:300])
+            show("   " + shortened(hit.chunk.text, 300))
         if not found.hits:
             show(_unheld(arguments.query) or "nothing found")
         show(f"rerank {found.rerank}; {_times(found.timings_ms)}")
@@ -59,7 +60,7 @@ def told(answer: Answer) -> Iterator[str]:
     """The lines of an answer: its text, what it rests on, what is to be doubted, and who made it."""
     yield answer.text or "The documents do not answer this (no_evidence)."
     for c in answer.citations:
-        yield f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"'
+        yield f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{shortened(c.quote, 120)}"'
     for doubt in answer.unsupported:
         yield f"  {doubt.reason}: {' '.join(answer.text[doubt.start : doubt.end].split())}"
     if answer.degraded:

@@ -10,6 +10,15 @@ from tests.integration.commands import Run
 MARKS = "to the letter; ask without the quotation marks"
 
 
+def test_a_long_text_is_cut_at_a_word_with_an_ellipsis(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, {"fees.md": "Licences cost dollars. " * 30})
+    run("ingest", tmp_path)
+
+    told = run("search", "licences")
+
+    assert told.stdout.splitlines()[1] == "   " + ("Licences cost dollars. " * 13).rstrip() + "…"
+
+
 def test_phrases_that_no_chunk_has_are_named_as_the_reason(run: Run, tmp_path: Path) -> None:
     write(tmp_path, {"fees.md": "A licence costs 1,000,000 dollars."})
     run("ingest", tmp_path)

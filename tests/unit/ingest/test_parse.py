@@ -32,7 +32,7 @@ def test_other_suffixes_are_refused_with_those_that_are_read(name: str, what: st
 
 
 def test_other_content_types_are_refused_with_those_that_are_read() -> None:
-    with pytest.raises(UnsupportedFormat, match="a.md: application/x-unknown is not read; what is: text/markdown, "):
+    with pytest.raises(UnsupportedFormat, match=r"a\.md: application/x-unknown is not read; what is: text/markdown, "):
         parse(b"x", name="a.md", content_type="application/x-unknown")
 
 
