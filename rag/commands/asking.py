@@ -15,7 +15,7 @@ from rag.retrieval.phrases import phrases
 from rag.store.tenancy import find_tenant
 from rag.telemetry import Metrics
 from rag.telling import shortened
-from rag.values import Deadline, Principal, Question
+from rag.values import Deadline, Principal, Question, Retrieval
 from rag.wiring import Services, open_services
 
 
@@ -34,7 +34,8 @@ def search(arguments: argparse.Namespace) -> None:
             show("   " + shortened(hit.chunk.text, 300))
         if not found.hits:
             show(_unheld(arguments.query) or "nothing found")
-        show(f"rerank {found.rerank}; {_times(found.timings_ms)}")
+        how = _how_reranked(found, asked_not_to=arguments.no_rerank)
+        show("; ".join(filter(None, (how, _times(found.timings_ms)))))
 
     _with_services(run)
 
@@ -73,8 +74,10 @@ async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Pri
         filters = json.loads(arguments.filters) if arguments.filters else None
     except json.JSONDecodeError as exc:
         raise InvalidInput(f"--filters is not JSON: {exc}") from exc
-    if not 1 <= arguments.top_k <= MAX_TOP_K or not isinstance(filters, dict | None):
-        raise InvalidInput(f"--top-k takes 1 to {MAX_TOP_K}, --filters a JSON object")
+    if not 1 <= arguments.top_k <= MAX_TOP_K:
+        raise InvalidInput(f"--top-k takes 1 to {MAX_TOP_K}, not {arguments.top_k}")
+    if not isinstance(filters, dict | None):
+        raise InvalidInput("--filters takes a JSON object")
     who = Principal(
         await find_tenant(services.database, arguments.tenant), frozenset({"query"}), names(arguments.groups)
     )
@@ -83,6 +86,15 @@ async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Pri
         rerank=not arguments.no_rerank,
     )  # fmt: skip
     return who, body.question(who, services.settings)
+
+
+def _how_reranked(found: Retrieval, *, asked_not_to: bool) -> str:
+    if not found.hits:
+        return ""
+    if found.rerank != "skipped":
+        return f"rerank {found.rerank}"
+    why = "as --no-rerank says" if asked_not_to else "the cross-encoder failed or had no time"
+    return f"rerank skipped: {why}"
 
 
 def _unheld(query: str) -> str:
