@@ -29,7 +29,12 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
     if later := run.progress.cancelled:
         sys.stderr.write(f"{later} documents were cancelled, or uploaded again meanwhile and stored by that\n")
     if waiting := run.progress.waiting:
-        sys.stderr.write(f"{waiting} documents wait in the queue; `rag worker`, or the same command again, goes on\n")
+        total = len(run.results) + run.enqueued
+        verb = "waits" if waiting == 1 else "wait"
+        sys.stderr.write(
+            f"{total - waiting} of {total} done; {counted(waiting, 'document')} {verb} in the queue: the same command,"
+            " or `rag worker`, goes on\n"
+        )
     summary = _summary(run, len(failures), seconds)
     if as_json:
         listed = [{"path": f.external_id, "code": f.code, "reason": _reason(f)} for f in failures]
