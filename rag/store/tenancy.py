@@ -23,7 +23,7 @@ from rag.values import Principal, TenantId, tenant_id
 PREFIX = "rag_"
 SECRET_BYTES = 32
 SHOWN = 38  # characters that tell a key from others and help nobody to guess it: its tenant and half its id
-COMMON = 25  # of these, that all keys of a tenant share
+COMMON = 25  # of these, which all keys of a tenant share
 TELLING = f"give the {SHOWN} characters that `rag key list` shows, or the whole key"
 SCOPES = ("query", "ingest", "admin")
 
@@ -153,7 +153,7 @@ def _tenant_of(key: str) -> TenantId:
 
 def _no_key(key: str) -> NotFound:
     if key.startswith(PREFIX) and len(key) <= COMMON:
-        return NotFound(f"the keys of a tenant all begin with {key!r}; {TELLING}")
+        return NotFound(f"{key!r} is too short to tell keys apart; {TELLING}")
     return NotFound(f"no key begins with {key[:SHOWN]!r}; `rag key list` shows how each begins")
 
 

@@ -89,7 +89,7 @@ async def test_a_beginning_that_is_too_short_is_told_how_many_keys_have_it(
     for begins, said in (
         (shared, f"^{number} keys begin with '{shared}', and none was revoked; give the 38 characters"),
         (keys[0][:36], f"^1 key begins with '{keys[0][:36]}', and none was revoked; give"),
-        (keys[0][:25], f"^the keys of a tenant all begin with '{keys[0][:25]}'; give the 38 characters"),
+        (keys[0][:25], f"^'{keys[0][:25]}' is too short to tell keys apart; give the 38"),
     ):
         with pytest.raises(NotFound, match=said):
             await revoke_key(database, begins)
