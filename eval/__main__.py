@@ -17,7 +17,7 @@ from eval.errors import CannotRun
 from eval.gate import thresholds_beside, verdicts
 from eval.public import load_benchmark, measure
 from eval.report import Report
-from eval.run import ask_all, asker, corpora
+from eval.run import announced, ask_all, asker, corpora
 from eval.service import Asker, Service, local_service, remote_service, started_service
 from eval.suite import Question, Suite, load, spread
 
@@ -85,7 +85,9 @@ def _service(
     if arguments.against == "local" and arguments.keys:
         return started_service(arguments.keys, askers)
     if arguments.against == "local":
-        return local_service(corpora(suite, questions), askers)
+        throwaway = corpora(suite, questions)
+        sys.stderr.write(announced(throwaway, len(questions)))
+        return local_service(throwaway, askers)
     return remote_service(arguments.against, arguments.keys, askers)
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from eval.outcome import Outcome, judge
-from eval.service import Asker, Body, Corpus, Service
+from eval.service import Asker, Body, Corpus, Service, throwaway
 from eval.suite import Question, Suite
 
 AT_ONCE = 2  # questions; more would only wait for each other on a small machine
+QUESTION_S = 2  # a search and an answer, each reranked, on two cores
 CANDIDATES = 100  # all that two legs of 50 can find
 
 
@@ -41,6 +42,16 @@ def asker(question: Question) -> Asker:
 def corpora(suite: Suite, questions: Iterable[Question]) -> list[Corpus]:
     """The documents that *questions* are about, by tenant."""
     return [Corpus(tenant, suite.corpus / tenant) for tenant in sorted({question.tenant for question in questions})]
+
+
+def announced(corpora: Iterable[Corpus], questions: int) -> str:
+    """A line for who may not expect it: where a local run makes its tenants, and how long it takes."""
+    names = ", ".join(throwaway(corpus.tenant) for corpus in corpora)
+    minutes = max(1, round(questions * QUESTION_S / 60))
+    return (
+        f"making {names} in the database of DATABASE_URL, else of RAG_HOME, until the run ends;"
+        f" {questions} questions take about {minutes} min after that (--against asks a service that runs)\n"
+    )
 
 
 async def ask_all(service: Service, questions: Sequence[Question], index: str | None = None) -> Run:

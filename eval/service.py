@@ -237,27 +237,28 @@ def _read_keys(path: Path) -> dict[Asker, str]:
     return {Asker(key.tenant, tuple(sorted(key.groups))): key.key for key in keys}
 
 
-def _throwaway(tenant: str) -> str:
+def throwaway(tenant: str) -> str:
+    """The name of the tenant that holds a corpus while a run lasts."""
     return f"eval-{tenant}"
 
 
 async def _fill(corpus: Corpus) -> None:
-    name = _throwaway(corpus.tenant)
-    await _rag("tenant", "delete", name, "--if-exists")
+    name = throwaway(corpus.tenant)
+    await _rag("tenant", "delete", name, "--if-exists", "--yes")
     await _rag("tenant", "create", name)
     await _ingest(corpus.path, name)
 
 
 async def _clear(corpus: Corpus) -> None:
     try:
-        await _rag("tenant", "delete", _throwaway(corpus.tenant), "--if-exists")
+        await _rag("tenant", "delete", throwaway(corpus.tenant), "--if-exists", "--yes")
     except CannotRun as exc:  # must not hide why the run ended
         sys.stderr.write(f"a throwaway tenant is left behind: {exc}\n")
 
 
 async def _create_key(asker: Asker) -> str:
     groups = ("--groups", ",".join(asker.groups)) if asker.groups else ()
-    key = await _rag("key", "create", "--tenant", _throwaway(asker.tenant), "--scopes", "query", *groups)
+    key = await _rag("key", "create", "--tenant", throwaway(asker.tenant), "--scopes", "query", *groups)
     return key.strip()
 
 

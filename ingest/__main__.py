@@ -30,18 +30,23 @@ from rag.telemetry import Metrics, configure_logging
 from rag.values import TenantId
 
 FOLDER = "default"  # of a tenant that is fed from one directory
+INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 MAX_FOLDER = 100  # characters of its name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when every document is stored, 1 when one failed."""
+    """0 when every document is stored, 1 when one failed, 130 when it was interrupted."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     if wrong := _wrong(arguments):
         parser.error(wrong)
     settings = load_settings()
     configure_logging(settings.log_level)
-    return asyncio.run((_sync if arguments.sync else _run)(arguments, settings))
+    try:
+        return asyncio.run((_sync if arguments.sync else _run)(arguments, settings))
+    except KeyboardInterrupt:  # what became of the documents is told, if there were any yet
+        sys.stderr.write("interrupted; the same command goes on\n")
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,7 +112,7 @@ async def _sync(arguments: argparse.Namespace, settings: Settings) -> int:
         tenant = await find_tenant(database, arguments.tenant)
         surveyed = await survey(database, tenant, listing, folder=arguments.folder)
         if not arguments.delete_all:
-            refuse_another_directory(surveyed.plan, arguments.folder)
+            refuse_another_directory(surveyed, arguments.folder)
         if arguments.dry_run:
             return int(report_plan(surveyed, as_json=arguments.json))
         run = Run(database, tenant, folder=arguments.folder, keep_history=arguments.keep_history, deleted=0, renamed=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ingest.patience import in_tenant
@@ -15,6 +15,7 @@ from rag.errors import Conflict, InvalidInput
 from rag.store.compaction import compact_if_due
 from rag.store.engine import Database
 from rag.store.folders import delete_from_folder, folder_state, held_elsewhere
+from rag.telling import counted
 from rag.values import TenantId
 
 DELETED_AT_ONCE = 256  # documents, in one transaction: writers of the tenant wait no longer than for a batch
@@ -22,11 +23,12 @@ DELETED_AT_ONCE = 256  # documents, in one transaction: writers of the tenant wa
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The plan for a directory, the files to ingest, and those that cannot be."""
+    """The plan for a directory, the files to ingest, those that cannot be, and the folders that hold some of these."""
 
     plan: Plan
     to_ingest: list[Found]
     failures: list[Result]
+    elsewhere: dict[str, str | None]
 
     @property
     def whole(self) -> bool:
@@ -48,21 +50,30 @@ async def survey(database: Database, tenant: TenantId, listing: Listing, *, fold
         elsewhere = await held_elsewhere(tx, readable, folder=folder)
     failures += [_held(name, holder) for name, holder in elsewhere.items()]
     planned = plan(listed | dict.fromkeys(elsewhere), state.stored, state.waiting)
-    surveyed = Survey(planned, [f for f in listing.found if f.external_id in planned.written()], failures)
-    return surveyed if surveyed.whole else Survey(planned.without_deletions(), surveyed.to_ingest, failures)
+    to_ingest = [f for f in listing.found if f.external_id in planned.written()]
+    surveyed = Survey(planned, to_ingest, failures, elsewhere)
+    return surveyed if surveyed.whole else replace(surveyed, plan=planned.without_deletions())
 
 
-def refuse_another_directory(planned: Plan, folder: str) -> None:
+def refuse_another_directory(surveyed: Survey, folder: str) -> None:
     """Return if the directory has anything of the folder, or the folder is empty.
 
     Raises InvalidInput otherwise.
     """
-    if planned.finds_nothing:
+    if not surveyed.plan.finds_nothing:
+        return
+    found = f"folder {folder!r} has {counted(len(surveyed.plan.deleted), 'document')} and the directory none of them"
+    if surveyed.elsewhere:
+        holders = {"HTTP" if holder is None else f"folder {holder!r}" for holder in surveyed.elsewhere.values()}
         raise InvalidInput(
-            f"folder {folder!r} has {len(planned.deleted)} documents and the directory none of them, as when a share is"
-            " not mounted or the directory is another one; nothing was changed. --folder names another folder,"
-            " --delete-all deletes those documents"
+            f"{found}: {counted(len(surveyed.elsewhere), 'document')} of the directory now belong to"
+            f" {' and '.join(sorted(holders))}; nothing was changed. `rag ingest` without --sync takes them back,"
+            " --folder names the folder that is to be equal to the directory"
         )
+    raise InvalidInput(
+        f"{found}, as when a share is not mounted or the directory is another one; nothing was changed. --folder names"
+        " another folder, --delete-all deletes those documents"
+    )
 
 
 async def delete_gone(run: Run, planned: Plan, folder: str) -> None:

@@ -22,10 +22,11 @@ from rag.inference.opening import open_embedders
 from rag.protocols import Embedder
 from rag.settings import Settings, load_settings
 from rag.store.engine import Database
-from rag.store.generations import Index, Indexes, drop_index, indexes_of, listed, open_next
+from rag.store.generations import Index, Indexes, count_missing, drop_index, indexes_of, listed, open_next
 from rag.store.indexes import check_embedder
 from rag.store.opening import open_store
 from rag.store.tenancy import find_tenant
+from rag.telling import counted
 from rag.values import Recipe, TenantId
 
 ABOUT = """\
@@ -104,7 +105,9 @@ async def _build(call: _Call) -> Outcome:
     if indexes.current is None:
         return Outcome("unchanged", note="the tenant has no index yet; its first document makes one")
     if indexes.current.recipe == recipe and not arguments.anyway:
-        return Outcome("unchanged", indexes.current, note=f"nothing to do, {indexes.current} is current; --anyway")
+        waiting = await _waiting(call, indexes, recipe)
+        note = waiting or f"nothing to do, {indexes.current} is current; --anyway builds another"
+        return Outcome("unchanged", indexes.current, note=note)
     if arguments.suite:
         groups_asked(arguments.suite, arguments.tenant)  # hours of building are not for a wrong file
         check_embedder(indexes.current.recipe.embedder, call.embedders, index=indexes.current)
@@ -119,6 +122,18 @@ async def _build(call: _Call) -> Outcome:
         await building.tidy()
         await building.catch_up()
     return await _judged(call, building, following)
+
+
+async def _waiting(call: _Call, indexes: Indexes, recipe: Recipe) -> str:
+    """What there is to say of an index that stands beside the current one and is not asked, empty without one."""
+    if not indexes.above:
+        return ""
+    beside = indexes.above[-1]
+    async with call.database.tenant(call.tenant) as tx:
+        missing = await count_missing(tx, beside.generation)
+    state = f"lacks {counted(missing, 'document')}" if missing else "is built and waits to be switched to"
+    way = "--anyway" if beside.recipe == recipe else f"RAG_EMBEDDER={beside.recipe.embedder}"
+    return f"{indexes.current} is current; {beside} {state}: {way} goes on with it, --drop-old drops it"
 
 
 def _reindex(call: _Call, index: Index, move: Move) -> Reindex:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from ingest.mirror import Survey
 from ingest.pipeline import Result
 from ingest.run import Run
 from ingest.sources import UNREADABLE
+from rag.telling import counted
 
 
 async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
@@ -22,20 +25,24 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
     _name(failures)
     if run.deleted is not None:
         _say_whether_whole(failures)
+    _say_what_moves(run, {failure.external_id for failure in failures})
     if later := run.progress.cancelled:
         sys.stderr.write(f"{later} documents were cancelled, or uploaded again meanwhile and stored by that\n")
     if waiting := run.progress.waiting:
-        sys.stderr.write(f"{waiting} documents wait in the queue; `rag worker`, or the same command again, goes on\n")
+        total = len(run.results) + run.enqueued
+        verb = "waits" if waiting == 1 else "wait"
+        sys.stderr.write(
+            f"{total - waiting} of {total} done; {counted(waiting, 'document')} {verb} in the queue: the same command,"
+            " or `rag worker`, goes on\n"
+        )
     summary = _summary(run, len(failures), seconds)
     if as_json:
         listed = [{"path": f.external_id, "code": f.code, "reason": _reason(f)} for f in failures]
         sys.stdout.write(json.dumps({**summary, "failures": listed}) + "\n")
     else:
         gone = "" if run.deleted is None else ", {deleted} deleted, {renamed} renamed"
-        sys.stdout.write(
-            f"{{files}} documents: {{done}} ingested, {{unchanged}} unchanged, {{failed}} failed{gone}; "
-            "{chunks} chunks in {seconds} s\n".format(**summary)
-        )
+        told = "{done} ingested, {unchanged} unchanged, {failed} failed" + gone + "; {chunks} chunks in {seconds} s\n"
+        sys.stdout.write(f"{counted(len(run.results) + run.enqueued, 'document')}: {told.format(**summary)}")
     return bool(failures)
 
 
@@ -70,6 +77,13 @@ def _reason(failure: Result) -> str:
 def _say_whether_whole(failures: Iterable[Result]) -> None:
     if any(failure.code == UNREADABLE for failure in failures):
         sys.stderr.write("nothing is deleted, since a file could not be read; the same command again goes on\n")
+
+
+def _say_what_moves(run: Run, failed: AbstractSet[str]) -> None:
+    left = Counter(holder for name, holder in run.moved.items() if name not in failed)
+    for holder, number in left.items():
+        where = "those that came over HTTP" if holder is None else f"folder {holder!r}"
+        sys.stderr.write(f"{counted(number, 'document')} moved out of {where} into folder {run.folder!r}\n")
 
 
 def _summary(run: Run, failed: int, seconds: float) -> dict[str, object]:

@@ -12,6 +12,7 @@ from ingest.patience import in_tenant, patiently
 from ingest.pipeline import Result, Source, changed_sources, refused
 from ingest.sources import Found, load, refuse_repeated
 from rag.store.engine import Database, TenantTx
+from rag.store.folders import held_elsewhere
 from rag.store.jobs import Remark, RunProgress, Upload, enqueue_run, run_progress, run_remarks, supersede
 from rag.store.queue import BATCH_BYTES, BATCH_JOBS
 from rag.values import RunId, TenantId
@@ -23,7 +24,8 @@ LOOK_S = 0.2  # between looks at the run's progress
 class Run:
     """The documents of one call: `results` of those that needed no job, `enqueued` of those that have one.
 
-    `deleted` and `renamed` count what a sync took out of the folder, None without one.
+    `deleted` and `renamed` count what a sync took out of the folder, None without one; `moved` has the folder, None for
+    HTTP, that each document leaves for the run's.
     """
 
     database: Database
@@ -36,6 +38,7 @@ class Run:
     progress: RunProgress = field(default_factory=RunProgress)
     deleted: int | None = None
     renamed: int | None = None
+    moved: dict[str, str | None] = field(default_factory=dict)
 
     async def enqueue(self, found: Iterable[Found]) -> None:
         """Put every document into the queue that is not stored as it is; an earlier upload that waits is superseded."""
@@ -51,7 +54,8 @@ class Run:
             ]
             if sources:
                 put = partial(_enqueue_changed, sources=sources, run_id=self.run_id)
-                changed = await in_tenant(self.database, self.tenant, put)
+                changed, moved = await in_tenant(self.database, self.tenant, put)
+                self.moved |= moved
                 same = {source.external_id for source in sources} - changed
                 self.results += [Result(name, "unchanged") for name in sorted(same)]
                 self.enqueued += len(changed)
@@ -93,7 +97,10 @@ def _as_result(remark: Remark) -> Result:
     )
 
 
-async def _enqueue_changed(tx: TenantTx, sources: list[Source], run_id: RunId) -> set[str]:
+async def _enqueue_changed(
+    tx: TenantTx, sources: list[Source], run_id: RunId
+) -> tuple[set[str], dict[str, str | None]]:
+    """The ids of those that were put into the queue, and the folders that these leave."""
     # first, so that what waits or is being written cannot come after what is compared here
     await supersede(tx, [source.external_id for source in sources])
     changed = await changed_sources(tx, sources)
@@ -103,7 +110,9 @@ async def _enqueue_changed(tx: TenantTx, sources: list[Source], run_id: RunId) -
     ]
     if uploads:
         await enqueue_run(tx, uploads, run_id)
-    return {upload.external_id for upload in uploads}
+    names = {upload.external_id for upload in uploads}
+    folder = next((source.folder for source in changed), None)
+    return names, await held_elsewhere(tx, sorted(names), folder=folder) if folder else {}
 
 
 def _batches(found: Iterable[Found]) -> Iterator[list[Found]]:

@@ -62,12 +62,13 @@ def command_line() -> argparse.ArgumentParser:
     for name, (_, text) in DOORS.items():
         commands.add_parser(name, help=text)
 
-    tenant = commands.add_parser("tenant", help="create, tune, show, compact or delete tenants").add_subparsers(
+    tenant = commands.add_parser("tenant", help="create, list, tune, show, compact or delete tenants").add_subparsers(
         required=True
     )
     create = _command(tenant, "create", "make a tenant", "tenants.create")
     create.add_argument("name")
     create.add_argument("--if-missing", action="store_true", help="succeed when there is one already")
+    _command(tenant, "list", "every tenant, and how many documents it has", "tenants.show_all")
     change = _command(tenant, "set", "change how a tenant's searches are ranked, and print it", "tenants.tune")
     change.add_argument("name")
     add_options(change)
@@ -77,6 +78,7 @@ def command_line() -> argparse.ArgumentParser:
     tidy.add_argument("name")
     delete = _command(tenant, "delete", "delete a tenant and everything it has", "tenants.delete")
     delete.add_argument("name")
+    delete.add_argument("--yes", action="store_true", help="do not ask for its name once more, as on a terminal")
     delete.add_argument("--if-exists", action="store_true", help="succeed when there is none")
 
     _keys(commands)

@@ -56,10 +56,8 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
     suffix = PurePosixPath(name).suffix.lower()
     kind = CONTENT_TYPES.get(media_type) if media_type else SUFFIXES.get(suffix)
     if kind is None:
-        raise UnsupportedFormat(
-            f"{name} ({media_type or suffix or 'no file extension'}) is not read. "
-            f"Content types read: {', '.join(CONTENT_TYPES)}; file extensions: {', '.join(SUFFIXES)}."
-        )
+        known = ", ".join(CONTENT_TYPES) if media_type else " ".join(SUFFIXES)
+        raise UnsupportedFormat(f"{name}: {media_type or suffix or 'no suffix'} is not read; what is: {known}")
     try:
         check_signature(data, kind)
         parsed = _code(data, name, media_type or suffix) if kind == "code" else _parser(kind)(data)

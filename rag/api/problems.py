@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from rag import errors
 from rag.api import faults
@@ -53,6 +54,7 @@ STATUS: Mapping[type[errors.RagError], int] = {
     errors.SetupError: 500,
     errors.DeadlineExceeded: 504,
 }
+METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 RETRY_AFTER_S = "2"  # a database that restarts is back by then
 _HTTP = {  # what the framework says itself, and how
     400: ("bad_request", faults.UNREADABLE),
@@ -135,16 +137,25 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, exc: HTTPException) -> JSONResponse:
         code, said = _HTTP.get(exc.status_code, ("bad_request", "{detail}"))
-        allowed = (exc.headers or {}).get("Allow", "")
-        detail = said.format(detail=exc.detail, allowed=allowed)
+        headers = dict(exc.headers or {})
+        if "Allow" in headers:
+            headers["Allow"] = _methods_of(request)
+        detail = said.format(detail=exc.detail, allowed=headers.get("Allow"))
         response = _response(request, problem_body(exc.status_code, code=code, detail=detail), exc.status_code)
-        response.headers.update(exc.headers or {})
+        response.headers.update(headers)
         return response
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, exc: Exception) -> JSONResponse:
         log.error("unforeseen", exc_info=exc)
         return _response(request, problem_body(500, code="internal", detail="the service failed; see its log"), 500)
+
+
+def _methods_of(request: Request) -> str:
+    """All that can be done at the path of a request; the framework names the methods of its first route alone."""
+    asked = ((method, {**request.scope, "method": method}) for method in METHODS)
+    taken = (method for method, scope in asked if any(r.matches(scope)[0] is Match.FULL for r in request.app.routes))
+    return ", ".join(taken)
 
 
 def _response(request: Request, body: dict[str, object], status: int) -> JSONResponse:

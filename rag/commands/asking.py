@@ -11,8 +11,10 @@ from rag.api.schemas import ANSWER_TOKENS, MAX_TOP_K, SearchBody, query_result, 
 from rag.calls import Answer
 from rag.commands.opened import names, settings, show
 from rag.errors import InvalidInput
+from rag.retrieval.phrases import phrases
 from rag.store.tenancy import find_tenant
 from rag.telemetry import Metrics
+from rag.telling import shortened
 from rag.values import Deadline, Principal, Question, Retrieval
 from rag.wiring import Services, open_services
 
@@ -29,10 +31,11 @@ def search(arguments: argparse.Namespace) -> None:
         for n, hit in enumerate(found.hits, 1):
             place = " > ".join(hit.chunk.breadcrumb) or hit.chunk.title
             show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]")
-            show("   " + " ".join(hit.chunk.text.split())[:300])
+            show("   " + shortened(hit.chunk.text, 300))
         if not found.hits:
-            show("nothing found")
-        show(f"rerank {found.rerank}; {_expansion(found)}{_times(found.timings_ms)}")
+            show(_unheld(arguments.query) or "nothing found")
+        how = _how_reranked(found, asked_not_to=arguments.no_rerank)
+        show("; ".join(filter(None, (how, _expansion(found), _times(found.timings_ms)))))
 
     _with_services(run)
 
@@ -48,6 +51,8 @@ def ask(arguments: argparse.Namespace) -> None:
             show(query_result(answer, "").model_dump_json())
             return
         show("\n".join(told(answer)))
+        if not answer.retrieval.hits and (reason := _unheld(arguments.query)):
+            show(reason)
 
     _with_services(run)
 
@@ -56,7 +61,7 @@ def told(answer: Answer) -> Iterator[str]:
     """The lines of an answer: its text, what it rests on, what is to be doubted, and who made it."""
     yield answer.text or "The documents do not answer this (no_evidence)."
     for c in answer.citations:
-        yield f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{" ".join(c.quote.split())[:120]}"'
+        yield f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{shortened(c.quote, 120)}"'
     for doubt in answer.unsupported:
         yield f"  {doubt.reason}: {' '.join(answer.text[doubt.start : doubt.end].split())}"
     if answer.degraded:
@@ -71,8 +76,10 @@ async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Pri
         filters = json.loads(arguments.filters) if arguments.filters else None
     except json.JSONDecodeError as exc:
         raise InvalidInput(f"--filters is not JSON: {exc}") from exc
-    if not 1 <= arguments.top_k <= MAX_TOP_K or not isinstance(filters, dict | None):
-        raise InvalidInput(f"--top-k takes 1 to {MAX_TOP_K}, --filters a JSON object")
+    if not 1 <= arguments.top_k <= MAX_TOP_K:
+        raise InvalidInput(f"--top-k takes 1 to {MAX_TOP_K}, not {arguments.top_k}")
+    if not isinstance(filters, dict | None):
+        raise InvalidInput("--filters takes a JSON object")
     who = Principal(
         await find_tenant(services.database, arguments.tenant), frozenset({"query"}), names(arguments.groups)
     )
@@ -84,7 +91,25 @@ async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Pri
 
 
 def _expansion(retrieval: Retrieval) -> str:
-    return "" if retrieval.expansion_state == "not_asked" else f"expansion {retrieval.expansion_state}; "
+    return "" if retrieval.expansion_state == "not_asked" else f"expansion {retrieval.expansion_state}"
+
+
+def _how_reranked(found: Retrieval, *, asked_not_to: bool) -> str:
+    if not found.hits:
+        return ""
+    if found.rerank != "skipped":
+        return f"rerank {found.rerank}"
+    why = "as --no-rerank says" if asked_not_to else "the cross-encoder failed or had no time"
+    return f"rerank skipped: {why}"
+
+
+def _unheld(query: str) -> str:
+    """Why nothing was found for a question that quotes: a chunk that holds the phrases is always a hit."""
+    quoted = [f'"{phrase.text}"' for phrase in phrases(query)]
+    if not quoted:
+        return ""
+    named = f"phrase{'s' if len(quoted) > 1 else ''} {' and '.join(quoted)}"
+    return f"no chunk has the {named}, to the letter; ask without the quotation marks"
 
 
 def _times(timings_ms: dict[str, float]) -> str:

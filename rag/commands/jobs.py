@@ -7,13 +7,15 @@ from datetime import UTC
 
 from rag.api.jobs import job_result
 from rag.commands.opened import show, with_store
-from rag.commands.tables import counted, table
+from rag.commands.tables import table
 from rag.errors import InvalidInput
 from rag.store.engine import Database
 from rag.store.jobs import Job, list_jobs
 from rag.store.tenancy import find_tenant
+from rag.telling import counted, shortened
 
 MOST = 10_000  # jobs shown at once
+MOST_SAID = 120  # characters of a reason, which --json has whole
 
 
 def show_latest(arguments: argparse.Namespace) -> None:
@@ -43,7 +45,7 @@ def _row(job: Job) -> list[object]:
 def _remark(job: Job) -> str:
     """Why it failed or waits, how far it is, or what came of it."""
     if job.error_code and job.state != "done":
-        return f"{job.error_code}: {job.error_detail}"
+        return shortened(f"{job.error_code}: {job.error_detail}", MOST_SAID)
     if job.state == "running" and job.chunks_total:
         return f"{job.stage}, {job.chunks_done} of {counted(job.chunks_total, 'chunk')}"
     if job.state == "running":

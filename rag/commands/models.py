@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from rag.commands.opened import settings, show
-from rag.commands.tables import counted
 from rag.inference.model_store import DEFAULT_FILES, state
 from rag.inference.model_store import pull as fetch
 from rag.llm.local import serve_chat
+from rag.telling import counted
 
 
 def pull(_: argparse.Namespace) -> None:

@@ -13,12 +13,13 @@ from rag.answering.prices import Prices
 from rag.answering.usage import parse_keys, parse_span, usage_report
 from rag.api.admin import BudgetBody, BudgetResult, UsageResult, UsedResult, budget_list, usage_result
 from rag.commands.opened import show, with_store
-from rag.commands.tables import counted, table
+from rag.commands.tables import table
 from rag.errors import InvalidInput
 from rag.settings import load_settings
 from rag.store.budgets import delete_budget, list_budgets, put_budget
 from rag.store.engine import Database
 from rag.store.tenancy import find_tenant
+from rag.telling import counted
 from rag.values import TenantId
 
 PERIODS = {"hour": "an hour", "day": "a day", "month": "a month", "prepaid": "prepaid"}

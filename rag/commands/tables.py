@@ -11,11 +11,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in zip(*map(_aligned, columns), strict=True))
 
 
-def counted(number: int, noun: str) -> str:
-    """The number with its noun: 1 call, 2 calls."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _aligned(column: Sequence[object]) -> list[str]:
     """The cells, the first being the head, all of one width."""
     width = max(len(str(cell)) for cell in column)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import sys
 
-from rag.commands.opened import show, with_store
+from rag.commands.opened import settings, show, with_store
 from rag.commands.ranking import changes, lines
-from rag.commands.tables import counted
+from rag.commands.tables import table
 from rag.errors import Conflict, InvalidInput, NotFound
 from rag.settings import load_settings
 from rag.store.compaction import numbering, renumber
 from rag.store.engine import Database
 from rag.store.neighbours import graph_if_large
+from rag.store.opening import tenants_of_all
 from rag.store.tenancy import create_tenant, delete_tenant, find_tenant
 from rag.store.tuning import tune as tune_tenant
+from rag.telling import counted
 
 MAX_NAME = 100  # characters of a tenant's name
 
@@ -32,6 +36,12 @@ def create(arguments: argparse.Namespace) -> None:
     if not arguments.name.strip() or len(arguments.name) > MAX_NAME or not arguments.name.isprintable():
         raise InvalidInput(f"a tenant's name has 1 to {MAX_NAME} printable characters")
     with_store(run)
+
+
+def show_all(_: argparse.Namespace) -> None:
+    """Show every tenant, and how many documents it has."""
+    found = asyncio.run(tenants_of_all(settings()))
+    show(table(["tenant", "documents"], found) if found else "there is no tenant; `rag tenant create NAME` makes one")
 
 
 def tune(arguments: argparse.Namespace) -> None:
@@ -74,10 +84,21 @@ def delete(arguments: argparse.Namespace) -> None:
 
     async def run(database: Database) -> None:
         try:
-            await delete_tenant(database, arguments.name)
+            went = await delete_tenant(database, arguments.name)
         except NotFound:
             if not arguments.if_exists:
                 raise
-        show(f"no tenant {arguments.name} any more")
+            show(f"no tenant {arguments.name}")
+        else:
+            show(f"no tenant {arguments.name} any more; {counted(went, 'document')} went with it")
 
+    if sys.stdin.isatty() and not arguments.yes:  # a script has nobody to ask
+        _refuse_unless_typed(arguments.name)
     with_store(run)
+
+
+def _refuse_unless_typed(name: str) -> None:
+    sys.stderr.write(f"tenant {name} and everything it has will be deleted. Type its name to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != name:
+        raise InvalidInput("that is not its name; nothing was deleted")

@@ -62,6 +62,7 @@ def _part(raw: object, where: str, *, depth: int, leaves: list[int]) -> Filter:
             return _leaf(raw, where)
         case names:
             wanted = "exactly field, op and value, or one of all, any, not"
+            wanted += "; the value of exists is true or false" if raw.get("op") == "exists" else ""
             raise InvalidInput(f"{where}: expected {wanted}; got {str(names)[:60]}")
 
 
@@ -77,7 +78,7 @@ def _leaf(raw: Mapping[str, object], where: str) -> Leaf:
         raise InvalidInput(f"{where}: unknown field {repr(field)[:60]}; the fields are {_FIELDS}")
     if op not in OPS:
         raise InvalidInput(f"{where}: unknown op {repr(op)[:60]}; the ops are {', '.join(OPS)}")
-    checked = _CHECKS.get(str(op), _comparable)(field, value, where)
+    checked = _CHECKS.get(str(op), _comparable)(field, value, f"{where}: {field[:60]} {op}")
     return Leaf(field, op, checked)  # type: ignore[arg-type]  # op is one of OPS
 
 
@@ -89,19 +90,19 @@ def _known(field: str) -> bool:
 
 def _exists(_field: str, value: object, where: str) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"{where}: exists takes true or false")
+        raise InvalidInput(f'{where}: its "value" is true (the field is there) or false (it is not)')
     return value
 
 
 def _within(field: str, value: object, where: str) -> tuple[Scalar | datetime, ...]:
     if not isinstance(value, list) or len(value) > MAX_VALUES:
-        raise InvalidInput(f"{where}: in takes a list of at most {MAX_VALUES} values")
-    return tuple(_comparable(field, item, f"{where}.value[{i}]") for i, item in enumerate(value))
+        raise InvalidInput(f"{where}: takes a list of at most {MAX_VALUES} values")
+    return tuple(_comparable(field, item, f"{where} value[{i}]") for i, item in enumerate(value))
 
 
 def _contained(field: str, value: object, where: str) -> str:
     if field in TIME_FIELDS:
-        raise InvalidInput(f"{where}: {field} is a time; compare it with lt, lte, gt, gte or eq")
+        raise InvalidInput(f"{where}: this is a time; compare it with lt, lte, gt, gte or eq")
     return _text(value, where)
 
 

@@ -15,6 +15,7 @@ from rag.settings import Settings
 from rag.store.embedded import EmbeddedPostgres
 from rag.store.engine import Database, open_database
 from rag.store.migration import migrate, self_test
+from rag.store.roll import roll
 from rag.telemetry import log
 
 WATCH_S = 1.0  # between looks at the embedded server
@@ -27,17 +28,33 @@ async def open_store(settings: Settings) -> AsyncIterator[Database]:
     Raises SetupError when it cannot hold the service, StoreUnavailable when it cannot be reached.
     """
     async with AsyncExitStack() as stack:
-        if settings.database_url is None:
-            url = owner_url = await stack.enter_async_context(_embedded(settings))
-        else:
-            url = _address(settings.database_url)
-            owner_url = _address(settings.migration_database_url or settings.database_url)
-        await asyncio.to_thread(migrate, owner_url)
+        url, _ = await _migrated(settings, stack)
         database = await stack.enter_async_context(
             open_database(url, size=settings.pool_size, timeout_s=settings.pool_timeout_s)
         )
         await self_test(database)
         yield database
+
+
+async def tenants_of_all(settings: Settings) -> list[tuple[str, int]]:
+    """The name of every tenant, in order, and how many documents it has: as the database's owner sees them.
+
+    Raises SetupError when not even the owner sees the rows of all tenants.
+    """
+    async with AsyncExitStack() as stack:
+        _, owner_url = await _migrated(settings, stack)
+        return await asyncio.to_thread(roll, owner_url)
+
+
+async def _migrated(settings: Settings, stack: AsyncExitStack) -> tuple[str, str]:
+    """The addresses of the database for the service and for its owner."""
+    if settings.database_url is None:
+        url = owner_url = await stack.enter_async_context(_embedded(settings))
+    else:
+        url = _address(settings.database_url)
+        owner_url = _address(settings.migration_database_url or settings.database_url)
+    await asyncio.to_thread(migrate, owner_url)
+    return url, owner_url
 
 
 def _address(given: SecretStr) -> str:

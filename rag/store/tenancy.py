@@ -17,11 +17,14 @@ from uuid import UUID, uuid4
 
 from rag.errors import Conflict, NotFound, Unauthenticated
 from rag.store.engine import Database
+from rag.telling import counted
 from rag.values import Principal, TenantId, tenant_id
 
 PREFIX = "rag_"
 SECRET_BYTES = 32
 SHOWN = 38  # characters that tell a key from others and help nobody to guess it: its tenant and half its id
+COMMON = 25  # of these, which all keys of a tenant share
+TELLING = f"give the {SHOWN} characters that `rag key list` shows, or the whole key"
 SCOPES = ("query", "ingest", "admin")
 
 
@@ -48,14 +51,16 @@ async def create_tenant(database: Database, name: str) -> TenantId:
     return tenant
 
 
-async def delete_tenant(database: Database, name: str) -> None:
-    """Delete the tenant and everything it has.
+async def delete_tenant(database: Database, name: str) -> int:
+    """How many documents went with the tenant, which is deleted and everything it had.
 
     Raises NotFound when there is none of that name.
     """
     async with database.tenant(tenant_id(name)) as tx:
+        documents = int((await tx.fetch("count_documents"))[0][0])
         if not await tx.run("delete_tenant"):
             raise NotFound(f"there is no tenant {name!r}")
+    return documents
 
 
 async def find_tenant(database: Database, name: str) -> TenantId:
@@ -90,13 +95,18 @@ async def list_keys(database: Database, tenant: TenantId) -> list[Key]:
 async def revoke_key(database: Database, key: str) -> str:
     """How the key begins that is given whole or by its beginning; it is refused from now on.
 
-    Raises NotFound when no key begins so.
+    Raises NotFound when no key begins so, or when what is given is too short to tell keys apart.
     """
     begins, tenant = key[:SHOWN], _tenant_of(key)
     async with database.tenant(tenant) as tx:
-        ids = [row[0] for row in await tx.fetch("list_keys") if _beginning(tenant, row[0]) == begins]
+        ids = [row[0] for row in await tx.fetch("list_keys") if _beginning(tenant, row[0]).startswith(begins)]
         if not ids:
             raise _no_key(key)
+        if len(begins) < SHOWN:
+            said = (
+                f"{counted(len(ids), 'key')} begin{'s' if len(ids) == 1 else ''} with {begins!r}, and none was revoked"
+            )
+            raise NotFound(f"{said}; {TELLING}")
         for key_id in ids:
             await tx.run("revoke_key", key_id=key_id)
     return begins
@@ -131,17 +141,19 @@ def _beginning(tenant: TenantId, key_id: UUID) -> str:
 
 
 def _tenant_of(key: str) -> TenantId:
-    """Whose key it is that begins so: its first 18 bytes are 24 characters, and 16 of them the tenant."""
+    """Whose key it is that begins so: 22 characters are the 16 bytes of the tenant."""
     try:
-        raw = base64.b64decode(key[len(PREFIX) : len(PREFIX) + 24], altchars=b"-_", validate=True)
+        raw = base64.b64decode(key[len(PREFIX) : len(PREFIX) + 22] + "==", altchars=b"-_", validate=True)
     except ValueError as exc:
         raise _no_key(key) from exc
-    if not key.startswith(PREFIX) or len(key) < SHOWN:
+    if not key.startswith(PREFIX) or len(raw) != 16:  # noqa: PLR2004 - bytes of an id
         raise _no_key(key)
-    return TenantId(UUID(bytes=raw[:16]))
+    return TenantId(UUID(bytes=raw))
 
 
 def _no_key(key: str) -> NotFound:
+    if key.startswith(PREFIX) and len(key) <= COMMON:
+        return NotFound(f"{key!r} is too short to tell keys apart; {TELLING}")
     return NotFound(f"no key begins with {key[:SHOWN]!r}; `rag key list` shows how each begins")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import pytest
@@ -270,5 +271,13 @@ async def test_a_wrong_method_is_refused(acme: Caller, method: str, path: str) -
     assert_problem(await acme.send(method, path), 405, "method_not_allowed")
 
 
-async def test_a_wrong_method_is_told_the_right_ones(acme: Caller) -> None:
-    assert (await acme.send("GET", "/v1/search")).headers["allow"] == "POST"
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("GET", "/v1/search", "POST"), ("POST", "/v1/documents/a.md", "DELETE, GET, PUT"), ("PUT", "/v1/documents", "GET"),
+     ("POST", "/v1/admin/budgets", "DELETE, GET, PUT"), ("GET", f"/v1/jobs/{UUID(int=1)}/cancel", "POST")],
+)  # fmt: skip
+async def test_a_wrong_method_is_told_the_right_ones(acme: Caller, method: str, path: str, allowed: str) -> None:
+    refused = await acme.send(method, path)
+
+    assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
+    assert refused.json()["detail"] == f"this route takes {allowed}"

@@ -16,7 +16,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 NAME = "commanded"  # the tenant of `start` and `run`
 SUMMARY = re.compile(
-    r"(\d+) documents: (\d+) ingested, (\d+) unchanged, (\d+) failed, (\d+) deleted, (\d+) renamed;"
+    r"(\d+) documents?: (\d+) ingested, (\d+) unchanged, (\d+) failed, (\d+) deleted, (\d+) renamed;"
     r" \d+ chunks in .* s\n"
 )
 

@@ -20,7 +20,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 NAME = "cli"
 SUMMARY = re.compile(
-    r"(\d+) documents: (\d+) ingested, (\d+) unchanged, (\d+) failed; (\d+) chunks in \d+(?:\.\d+)? s\n"
+    r"(\d+) documents?: (\d+) ingested, (\d+) unchanged, (\d+) failed; (\d+) chunks in \d+(?:\.\d+)? s\n"
 )
 
 

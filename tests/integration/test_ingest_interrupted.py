@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -107,10 +108,22 @@ async def test_ctrl_c_leaves_the_rest_in_the_queue_and_says_so_and_the_same_comm
     assert left["queued"] >= DOCUMENTS - 128
     assert "running" not in left
     assert tried == (0,)
-    assert f"{left['queued']} documents wait in the queue" in told
+    assert f"{left.get('done', 0)} of {DOCUMENTS} done; {left['queued']} documents wait in the queue: the same" in told
+    assert told.endswith("interrupted; the same command goes on\n")
     assert "Traceback" not in told
     assert (again, summary["files"], summary["failed"]) == (0, DOCUMENTS, 0)
     assert_each_is_stored_once(owner)
+
+
+def test_ctrl_c_before_anything_is_in_the_queue_is_told_too(folder: Path, process_environment: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = starter(f"postgresql://127.0.0.1:{silent.getsockname()[1]}/x", process_environment)(folder)
+        connection, _ = silent.accept()
+        process.send_signal(signal.SIGINT)
+        with connection:
+            code, summary, told = finish(process)
+
+    assert (code, summary, told) == (130, {}, "interrupted; the same command goes on\n")
 
 
 async def test_a_killed_ingest_is_finished_by_the_same_command(

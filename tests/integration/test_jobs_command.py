@@ -34,6 +34,20 @@ async def test_jobs_are_listed_the_newest_first_with_what_became_of_them(run: Ru
     ]
 
 
+async def test_a_long_reason_of_several_lines_is_one_line_with_an_ellipsis_and_whole_in_json(
+    run: Run, database: Database
+) -> None:
+    reason = "It has a password.\n" * 50
+    await queue(database, "b.pdf", Outcome("failed", error_code="unreadable", error_detail=reason))
+
+    told, whole = run("jobs"), run("jobs", "--json")
+
+    _, row = told.stdout.splitlines()
+    assert row.endswith(" unreadable: It has a password. It has a password. It has a password. It has a password."
+                        " It has a password. It has a…")  # fmt: skip
+    assert json.loads(whole.stdout)["error"]["detail"] == reason
+
+
 async def test_jobs_may_be_of_one_state_and_as_the_api_gives_them(run: Run, database: Database) -> None:
     await queue(database, "a.md", Outcome("done", chunks=1))
     waiting = [await queue(database, f"{n}.md") for n in range(3)]

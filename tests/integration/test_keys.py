@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 
 import psycopg
 import pytest
@@ -76,6 +77,25 @@ async def test_revoking_what_is_no_key_changes_nothing(database: Database, tenan
             await revoke_key(database, wrong)
 
     assert (await principal_of(database, key)).tenant_id == tenant
+
+
+async def test_a_beginning_that_is_too_short_is_told_how_many_keys_have_it(
+    database: Database, tenant: TenantId
+) -> None:
+    # one character behind the tenant has 16 values: of 17 keys two have the same
+    keys = [await create_key(database, tenant, scopes=frozenset({"query"}), groups=frozenset()) for _ in range(17)]
+    [(shared, number)] = Counter(key[:26] for key in keys).most_common(1)
+
+    for begins, said in (
+        (shared, f"^{number} keys begin with '{shared}', and none was revoked; give the 38 characters"),
+        (keys[0][:36], f"^1 key begins with '{keys[0][:36]}', and none was revoked; give"),
+        (keys[0][:25], f"^'{keys[0][:25]}' is too short to tell keys apart; give the 38"),
+    ):
+        with pytest.raises(NotFound, match=said):
+            await revoke_key(database, begins)
+
+    assert number > 1
+    assert [(await principal_of(database, key)).tenant_id for key in keys] == [tenant] * 17
 
 
 def test_the_command_lists_keys_in_eighty_columns(run: Run) -> None:

@@ -122,6 +122,25 @@ async def test_an_index_is_built_and_left_for_a_look_and_the_next_call_switches(
     assert (await current(database, named)).generation == 1
 
 
+async def test_an_index_that_was_built_and_not_switched_to_is_named(
+    run: Run, database: Database, named: TenantId, embedder: OnnxEmbedder
+) -> None:
+    await fill(database, named, embedder, 3)
+    alone = run()
+    told(run("--anyway", "--no-switch", "--json"))
+
+    whole = run()
+    await ingest(database, named, {"late.md": "A late zebra."}, embedders(embedder))
+    behind = run()
+    switched = told(run("--anyway", "--json"))
+
+    assert "nothing to do, index 1 (" in alone.stdout
+    assert "is built and waits to be switched to: --anyway goes on with it, --drop-old drops it\n" in whole.stdout
+    assert "lacks 1 document: --anyway goes on with it" in behind.stdout
+    assert "nothing to do" not in whole.stdout + behind.stdout
+    assert (switched["state"], switched["index"]) == ("switched", 2)
+
+
 async def test_a_half_built_index_of_another_recipe_is_named_and_can_be_dropped(
     run: Run, database: Database, named: TenantId, owner: psycopg.Connection
 ) -> None:

@@ -136,6 +136,28 @@ def test_two_folders_of_a_tenant_do_not_touch_each_other(run: Run, owner: psycop
     assert (stored(owner, "one"), stored(owner, "two"), stored(owner)) == (["a.md"], ["x.md", "y.md"], [])
 
 
+def test_documents_that_another_folder_took_over_are_counted_and_named_as_the_reason(
+    run: Run, owner: psycopg.Connection, tmp_path: Path
+) -> None:
+    write(tmp_path, {"a.md": REFUNDS, "b.md": PARCELS, "c.md": BOATS})
+    run("ingest", tmp_path, "--sync")
+    (tmp_path / "c.md").unlink()
+
+    moved, again = (run("ingest", tmp_path, "--folder", "other") for _ in range(2))
+    refused = run("ingest", tmp_path, "--sync")
+    back = run("ingest", tmp_path)
+
+    assert (moved.stderr, again.stderr) == ("2 documents moved out of folder 'default' into folder 'other'\n", "")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "rag: folder 'default' has 1 document and the directory none of them: 2 documents of the directory now belong"
+        " to folder 'other'; nothing was changed. `rag ingest` without --sync takes them back, --folder names the"
+        " folder that is to be equal to the directory\n"
+    )
+    assert back.stderr == "2 documents moved out of folder 'other' into folder 'default'\n"
+    assert stored(owner) == ["a.md", "b.md", "c.md"]
+
+
 def test_another_directory_deletes_everything_only_when_told_to(
     run: Run, owner: psycopg.Connection, tmp_path: Path
 ) -> None:

@@ -3,6 +3,10 @@
 INSERT INTO tenants (tenant_id, name) VALUES (%(tenant_id)s, %(name)s)
 ON CONFLICT DO NOTHING;
 
+-- name: count_documents
+-- How many documents the tenant has, without the versions before.
+SELECT count(*) FROM documents WHERE tenant_id = %(tenant_id)s AND NOT superseded;
+
 -- name: delete_tenant
 -- One row touched when the tenant existed; everything it had goes with it.
 DELETE FROM tenants WHERE tenant_id = %(tenant_id)s;

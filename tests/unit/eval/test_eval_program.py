@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import eval.service as service_module
 from eval.__main__ import main
 
 Golden = Callable[..., Path]
@@ -64,6 +65,19 @@ def keys(tmp_path: Path) -> str:
     path = tmp_path / "keys.json"
     path.write_text(json.dumps([{"tenant": "acme", "key": "k"}]))
     return str(path)
+
+
+def test_a_run_without_a_service_says_where_it_makes_its_tenants_and_how_long_it_takes(
+    golden: Golden, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(service_module, "RAG", (sys.executable, "-c", "raise SystemExit('no database')"))
+
+    code = main(["--suite", str(golden(asked, UNANSWERABLE))])
+
+    said = capsys.readouterr().err.splitlines()[0]
+    assert code == 2
+    assert said.startswith("making eval-acme in the database of DATABASE_URL, else of RAG_HOME, until the run ends;")
+    assert "2 questions take about 1 min" in said
 
 
 def test_a_good_service_passes_and_the_result_is_written(

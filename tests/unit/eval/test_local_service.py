@@ -77,12 +77,12 @@ def test_a_run_leaves_neither_tenant_nor_process(home: Path) -> None:
     calls = _calls(home)
     assert deadline == "60"
     assert [call.split(" --port")[0] for call in calls] == [
-        "tenant delete eval-acme --if-exists",
+        "tenant delete eval-acme --if-exists --yes",
         "tenant create eval-acme",
         f"ingest {home}/docs --tenant eval-acme --json",
         "key create --tenant eval-acme --scopes query --groups hr,it",
         "serve",
-        "tenant delete eval-acme --if-exists",
+        "tenant delete eval-acme --if-exists --yes",
     ]
     assert not Path(f"/proc/{(home / 'pid').read_text()}").exists()
 
@@ -110,7 +110,7 @@ def test_a_document_that_fails_ends_the_run_and_the_tenant_is_deleted(home: Path
     with pytest.raises(CannotRun, match=r"1 documents of .*bad could not be ingested: \['bad.pdf: no text'\]"):
         _ask_once(Corpus("acme", home / "bad"))
 
-    assert _calls(home)[-1] == "tenant delete eval-acme --if-exists"
+    assert _calls(home)[-1] == "tenant delete eval-acme --if-exists --yes"
 
 
 def test_a_program_that_fails_is_quoted(home: Path) -> None:
@@ -124,4 +124,4 @@ def test_a_service_that_does_not_start_is_quoted(home: Path) -> None:
     with pytest.raises(CannotRun, match="`rag serve` did not become ready: no database"):
         _ask_once(Corpus("acme", home / "docs"))
 
-    assert _calls(home)[-1] == "tenant delete eval-acme --if-exists"
+    assert _calls(home)[-1] == "tenant delete eval-acme --if-exists --yes"

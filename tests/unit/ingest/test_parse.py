@@ -21,13 +21,19 @@ def test_the_content_type_decides_before_the_suffix(name: str, content_type: str
     assert parse(b"# Hi\n\nyou", name=name, content_type=content_type).text == text
 
 
-@pytest.mark.parametrize(("name", "content_type"), [("a.exe", None), ("a", None), ("a.md", "application/x-unknown")])
-def test_other_formats_are_refused_with_what_is_read(name: str, content_type: str | None) -> None:
+@pytest.mark.parametrize(("name", "what"), [("a.exe", ".exe"), ("a", "no suffix")])
+def test_other_suffixes_are_refused_with_those_that_are_read(name: str, what: str) -> None:
     with pytest.raises(UnsupportedFormat) as refused:
-        parse(b"x", name=name, content_type=content_type)
+        parse(b"x", name=name)
 
+    assert refused.value.detail.startswith(f"{name}: {what} is not read; what is: .md .markdown")
     assert all(suffix in refused.value.detail for suffix in READABLE_SUFFIXES)
-    assert "text/markdown" in refused.value.detail
+    assert "/" not in refused.value.detail
+
+
+def test_other_content_types_are_refused_with_those_that_are_read() -> None:
+    with pytest.raises(UnsupportedFormat, match=r"a\.md: application/x-unknown is not read; what is: text/markdown, "):
+        parse(b"x", name="a.md", content_type="application/x-unknown")
 
 
 @pytest.mark.parametrize(

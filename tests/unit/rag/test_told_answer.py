@@ -33,6 +33,14 @@ def test_an_answer_is_told_with_its_sources_its_doubts_and_who_made_it() -> None
     ]
 
 
+def test_a_long_quote_ends_at_a_word_with_an_ellipsis() -> None:
+    citation = Citation(1, CHUNK, DOCUMENT, "refunds.md", 9, 309, "Five days. " * 30)
+
+    [_, line, *_] = told(answer(citations=(citation,)))
+
+    assert line == f'  [1] refunds.md [9:309] "{"Five days. " * 10}Five…"'
+
+
 def test_an_answer_of_a_lesser_model_says_why() -> None:
     why = Degraded("config", "small: it refuses our key")
 

@@ -1,0 +1,61 @@
+"""What `rag search` and `rag ask` tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.directories import write
+from tests.integration.commands import Run
+
+MARKS = "to the letter; ask without the quotation marks"
+
+
+def test_a_long_text_is_cut_at_a_word_with_an_ellipsis(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, {"fees.md": "Licences cost dollars. " * 30})
+    run("ingest", tmp_path)
+
+    told = run("search", "licences")
+
+    assert told.stdout.splitlines()[1] == "   " + ("Licences cost dollars. " * 13).rstrip() + "…"
+
+
+def test_phrases_that_no_chunk_has_are_named_as_the_reason(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, {"fees.md": "A licence costs 1,000,000 dollars."})
+    run("ingest", tmp_path)
+
+    quoted = run("search", 'costs "1000000"')
+    asked = run("ask", '"1000000" "dollars"')
+    plain = run("search", "costs 1000000")
+
+    assert quoted.stdout.splitlines()[0] == f'no chunk has the phrase "1000000", {MARKS}'
+    assert asked.stdout.splitlines()[-1] == f'no chunk has the phrases "1000000" and "dollars", {MARKS}'
+    assert plain.stdout.startswith("1. fees.md")
+
+
+def test_why_hits_were_not_reranked_is_told_and_nothing_of_it_without_hits(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, {"fees.md": "A licence costs dollars."})
+    empty = run("search", "licence")
+    run("ingest", tmp_path)
+
+    full, asked, late = (
+        run("search", "licence"),
+        run("search", "licence", "--no-rerank"),
+        run("search", "licence", RAG_RERANK_DEADLINE_S="0.0001"),
+    )
+
+    said, timings = empty.stdout.splitlines()
+    assert said == "nothing found"
+    assert "skipped" not in timings
+    endings = [done.stdout.splitlines()[-1].partition(";")[0] for done in (full, asked, late)]
+    assert endings == [
+        "rerank full",
+        "rerank skipped: as --no-rerank says",
+        "rerank skipped: the cross-encoder failed or had no time",
+    ]
+
+
+def test_only_the_option_that_is_wrong_is_named(run: Run) -> None:
+    none, listed = run("search", "licence", "--top-k", "0"), run("search", "licence", "--filters", "[]")
+
+    assert none.stderr == "rag: --top-k takes 1 to 100, not 0\n"
+    assert listed.stderr == "rag: --filters takes a JSON object\n"
