@@ -68,7 +68,7 @@ def told(answer: Answer) -> Iterator[str]:
         yield f"  {answer.degraded.detail}"
     kept = " (kept answer)" if answer.cache == "hit" else ""
     who = f" by {answer.target}{kept}" if answer.target else ", so no model was asked"
-    yield f"{answer.status}{who}; {_expansion(answer.retrieval)}{_times(answer.timings_ms)}"
+    yield "; ".join(filter(None, (f"{answer.status}{who}", _expansion(answer.retrieval), _times(answer.timings_ms))))
 
 
 async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Principal, Question]:

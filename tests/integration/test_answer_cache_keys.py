@@ -88,8 +88,8 @@ CHANGES: dict[str, Any] = {
 assert {"question", "passages"} | {
     name for name in ChatRequest.__dataclass_fields__ if name in {*CHANGES, "messages", "batch"}
 } == set(ChatRequest.__dataclass_fields__)  # `batch` says when, not what
-# the text is the request's, the scope has changes by other names, and the last two are seen in sources and request
-assert set(Question.__dataclass_fields__) - {"text", "scope", "expansion", "tags"} <= CHANGES.keys()
+# the text is the request's, the scope has changes by other names, and the others are seen in sources and request
+assert set(Question.__dataclass_fields__) - {"text", "scope", "expansion", "expansion_state", "tags"} <= CHANGES.keys()
 
 
 @pytest.fixture
