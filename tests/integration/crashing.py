@@ -8,12 +8,15 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rag.store.embedded import EmbeddedPostgres
+from rag.store.migration import migrate
 from tests.conftest import REPOSITORY
 
 LEASE_S = 3.0  # several times what a busy machine keeps a worker waiting
@@ -124,3 +127,16 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def running_machine(environment: dict[str, str], rng: random.Random) -> Iterator[Machine]:
+    """A machine whose PostgreSQL runs and has the schema; it is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="rag-machine-") as home:
+        machine = Machine(Path(home) / "data", Path(home) / "workers.log", environment, rng)
+        machine.server.start()
+        try:
+            migrate(machine.server.url)
+            yield machine
+        finally:
+            machine.remove()

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -23,13 +21,12 @@ from rag.store.compaction import compact
 from rag.store.documents import delete_document
 from rag.store.engine import Database
 from rag.store.jobs import Upload, enqueue_run
-from rag.store.migration import migrate
 from rag.store.tenancy import create_tenant
 from rag.values import ContentId, RunId, TenantId
 from tests.conftest import open_service_database
 from tests.fakes import embedders
 from tests.integration.corpus import question
-from tests.integration.crashing import Machine
+from tests.integration.crashing import Machine, running_machine
 from tests.integration.stored import Counters, Stored
 from tests.integration.uploads import worker_of
 
@@ -48,14 +45,8 @@ RUN = RunId(uuid4())
 
 @pytest.fixture
 def machine(process_environment: dict[str, str], rng: random.Random) -> Iterator[Machine]:
-    with tempfile.TemporaryDirectory(prefix="rag-crashes-") as home:
-        made = Machine(Path(home) / "data", Path(home) / "workers.log", process_environment, rng)
-        made.server.start()
-        try:
-            migrate(made.server.url)
-            yield made
-        finally:
-            made.remove()
+    with running_machine(process_environment, rng) as made:
+        yield made
 
 
 @pytest.fixture

@@ -9,18 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from rag.store.migration import migrate
 from rag.store.tenancy import create_tenant
 from rag.values import tenant_id
 from tests.conftest import REPOSITORY, MakeTenant, open_service_database
-from tests.integration.crashing import Machine
+from tests.integration.crashing import Machine, running_machine
 from tests.integration.embedding import until
 from tests.integration.test_worker_process import worker_process
 
@@ -174,14 +172,8 @@ async def test_two_of_one_folder_at_the_same_time_both_end_well(
 @pytest.fixture
 def machine(process_environment: dict[str, str]) -> Iterator[Machine]:
     """A PostgreSQL that may be killed."""
-    with tempfile.TemporaryDirectory(prefix="rag-restarts-") as home:
-        made = Machine(Path(home) / "data", Path(home) / "workers.log", process_environment, random.Random(0))
-        made.server.start()
-        try:
-            migrate(made.server.url)
-            yield made
-        finally:
-            made.remove()
+    with running_machine(process_environment, random.Random(0)) as made:
+        yield made
 
 
 async def test_a_database_that_is_killed_and_started_again_does_not_end_it(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -18,13 +16,12 @@ from rag.retrieval.dense import DenseLeg
 from rag.retrieval.lexical import LexicalLeg
 from rag.store.compaction import Numbering, numbering, renumber
 from rag.store.engine import Database
-from rag.store.migration import migrate
 from rag.store.tenancy import create_tenant
 from rag.values import TenantId
 from tests.conftest import open_service_database
 from tests.fakes import embedders
 from tests.integration.corpus import prepared, store
-from tests.integration.crashing import Machine
+from tests.integration.crashing import Machine, running_machine
 from tests.integration.embedding import until
 from tests.integration.reading import Legs
 from tests.integration.stored import Counters, Stored
@@ -35,14 +32,8 @@ WAITING = "SELECT 1 FROM pg_locks WHERE relation = %s::regclass AND NOT granted"
 
 @pytest.fixture
 def machine(process_environment: dict[str, str]) -> Iterator[Machine]:
-    with tempfile.TemporaryDirectory(prefix="rag-numbering-") as home:
-        made = Machine(Path(home) / "data", Path(home) / "workers.log", process_environment, random.Random(0))
-        made.server.start()
-        try:
-            migrate(made.server.url)
-            yield made
-        finally:
-            made.remove()
+    with running_machine(process_environment, random.Random(0)) as made:
+        yield made
 
 
 async def fill(database: Database, tenant: TenantId) -> None:
