@@ -24,7 +24,8 @@ from rag.store.documents import fingerprints
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_embedder, check_recipe, index_state
 from rag.store.queue import Progress
-from rag.store.writing import PreparedDocument, known_vectors, replace_documents
+from rag.store.search import known_vectors
+from rag.store.writing import PreparedDocument, replace_documents
 from rag.values import DIMS, ContentId, Draft, Recipe, TenantId, content_id, document_id
 
 CHUNKER = "structure-2"  # change it with the splitter: an index holds chunks of one kind

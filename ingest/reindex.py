@@ -27,7 +27,8 @@ from rag.store.generations import (
     without_any_vector,
 )
 from rag.store.neighbours import graph_if_large
-from rag.store.writing import PreparedDocument, add_to_index, known_vectors
+from rag.store.search import known_vectors
+from rag.store.writing import PreparedDocument, add_to_index
 from rag.values import ContentId, DocumentId, TenantId
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from rag.inference.turns import asker
 from rag.protocols import Expanding, Leg, Reranker
 from rag.ranking import Ranking
 from rag.retrieval.expanded import ExpandedLeg
+from rag.retrieval.feedback import HEAD, by_the_best
 from rag.retrieval.fusion import by_scores, rrf, scaled
 from rag.retrieval.legs import both
 from rag.retrieval.phrases import Holding, holding, phrases
@@ -17,7 +18,7 @@ from rag.retrieval.repeats import repeats
 from rag.retrieval.rerank import blend, by_logit, score
 from rag.store.compaction import numbering
 from rag.store.engine import Database
-from rag.store.search import load_chunks, still_visible
+from rag.store.search import known_vectors, load_chunks, still_visible
 from rag.telemetry import Stopwatch
 from rag.values import (
     Chunk,
@@ -65,11 +66,16 @@ class Retriever:
             question = replace(question, expansion_state="no_chain")
         dense, lexical = await self._candidates(tenant_id, question, clock)
         ranking = self._ranking.of(dense.tuning)
-        fused = _fuse(dense, lexical, ranking)
+        weights = _weights(dense, ranking)
+        fused = dict((rrf if ranking.fusion == "rrf" else by_scores)([dense, lexical], weights=weights))
         generation = dense.generation
         with clock.running("load"):
             chunks = await self._load(tenant_id, question, list(fused), generation=generation)
-        fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
+            fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
+            if len(fused) > HEAD and ranking.fusion == "scores":
+                fused = await self._with_feedback(
+                    tenant_id, fused, weight=weights[0] / sum(weights), generation=generation
+                )
         with clock.running("rerank"):
             logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
         hits = _hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking)
@@ -121,13 +127,20 @@ class Retriever:
     ) -> dict[ContentId, Chunk]:
         """The chunks of *contents* that are still there, as many of the first as the question takes."""
         async with self._database.reading(tenant_id) as tx:
-            if not question.rerank:
+            if not question.rerank and question.top_k <= HEAD:
                 first = contents[: question.top_k]
                 found = await load_chunks(tx, question.scope, first, generation=generation)
                 chunks = {content: found[content] for content in first if content in found}
                 if len(chunks) == len(first) and not any(repeats([*chunks.values()], question.text)):
                     return chunks
             return await load_chunks(tx, question.scope, contents, generation=generation)
+
+    async def _with_feedback(
+        self, tenant_id: TenantId, fused: dict[ContentId, float], *, weight: float, generation: int
+    ) -> dict[ContentId, float]:
+        async with self._database.reading(tenant_id) as tx:
+            vectors = await known_vectors(tx, list(fused), generation=generation)
+        return by_the_best(fused, vectors, weight=weight)
 
     async def _rerank(
         self, question: Question, chunks: Mapping[ContentId, Chunk]
@@ -139,10 +152,8 @@ class Retriever:
         return await score(self._reranker, question.text, candidates, deadline=deadline)
 
 
-def _fuse(dense: LegResult, lexical: LegResult, ranking: Ranking) -> dict[ContentId, float]:
-    dense_weight = ranking.dense_weight * (1.0 if dense.fits else FOREIGN_WEIGHT)
-    weights = [dense_weight, ranking.lexical_weight]
-    return dict((rrf if ranking.fusion == "rrf" else by_scores)([dense, lexical], weights=weights))
+def _weights(dense: LegResult, ranking: Ranking) -> list[float]:
+    return [ranking.dense_weight * (1.0 if dense.fits else FOREIGN_WEIGHT), ranking.lexical_weight]
 
 
 def _hits(

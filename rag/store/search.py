@@ -178,6 +178,12 @@ async def load_chunks(
     return {content: replace(first, also_in=tuple(map(_place, rest))) for content, (first, *rest) in found.items()}
 
 
+async def known_vectors(tx: TenantTx, contents: Sequence[ContentId], *, generation: int) -> dict[ContentId, Vectors]:
+    """The vectors that an index has already, by what they are of: a text is embedded once."""
+    rows = await tx.fetch("known_vectors", contents=list(contents), generation=generation)
+    return {ContentId(content): np.asarray(vector.to_numpy(), np.float32) for content, vector in rows}
+
+
 async def load_spans(tx: TenantTx, scope: Scope, wanted: Sequence[tuple[DocumentId, int, int]]) -> list[str | None]:
     """The text of each (document, start, end); None where the document is gone or out of scope."""
     rows = await _rows(

@@ -19,7 +19,7 @@ from rag.store.engine import TenantTx
 from rag.store.indexes import check_recipe, check_room, index_state, lock, open_index
 from rag.store.postings import Block, build
 from rag.store.search import insert_blocks
-from rag.values import DIMS, ContentId, DocumentId, Draft, Facets, Recipe, chunk_id, content_id, document_id
+from rag.values import DIMS, DocumentId, Draft, Facets, Recipe, chunk_id, content_id, document_id
 
 STAGED = (
     *("uuid", "uuid", "int4", "uuid", "int4", "int4", "text", "text[]", "int4", "int4", "int4", "int4", "text", "text"),
@@ -107,12 +107,6 @@ async def add_to_index(
         if state.graphed:
             await tx.run("insert_neighbours")
     return [document for _, document in pairs]
-
-
-async def known_vectors(tx: TenantTx, contents: Sequence[ContentId], *, generation: int) -> dict[ContentId, Vectors]:
-    """The vectors that an index has already, by what they are of: a text is embedded once."""
-    rows = await tx.fetch("known_vectors", contents=list(contents), generation=generation)
-    return {ContentId(content): np.asarray(vector.to_numpy(), np.float32) for content, vector in rows}
 
 
 async def _postings(documents: Sequence[PreparedDocument]) -> list[Block]:

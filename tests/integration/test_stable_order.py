@@ -9,6 +9,7 @@ import pytest
 from rag.protocols import Reranker
 from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
+from rag.retrieval.feedback import HEAD
 from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Retriever
 from rag.store.documents import delete_document
@@ -90,6 +91,37 @@ async def test_fewer_results_are_the_first_of_more(
         assert [name for name, _ in await found(database, tenant, text, top_k=top_k, rerank=rerank)] == [
             name for name, _ in every[:top_k]
         ]
+
+
+@pytest.mark.parametrize("rerank", [True, False], ids=["reranked", "fused"])
+async def test_fewer_results_are_the_first_of_more_than_one_looks_through(
+    database: Database, tenant: TenantId, rerank: bool
+) -> None:
+    many = [prepared(f"{n}.md", f"label {n % 3} of parcel {n} {'by boat' if n % 2 else 'at night'}") for n in range(60)]
+    await store(database, tenant, many)
+
+    every = await found(database, tenant, "boat parcel 3 label 1", rerank=rerank)
+
+    assert len(every) > 2 * HEAD
+    for top_k in (1, HEAD - 1, HEAD, HEAD + 1, 2 * HEAD):
+        assert await found(database, tenant, "boat parcel 3 label 1", top_k=top_k, rerank=rerank) == every[:top_k]
+
+
+@pytest.mark.parametrize("way", ["boat", "train", "road"])
+async def test_after_the_first_comes_what_is_like_the_best(database: Database, tenant: TenantId, way: str) -> None:
+    best = [f"parcel label {way} {way} {' '.join(f'{word}{n}' for word in ('row', 'bay', 'box'))}" for n in range(HEAD)]
+    others = ("boat", "train", "road", "night", "card", "code")
+    rest = {
+        other: f"parcel {other} {other} and so on, as far as it goes, until it is where it was to go"
+        for other in others
+    }
+    texts = {**{f"{n}": text for n, text in enumerate(best)}, **rest}
+    await store(database, tenant, [prepared(f"{name}.md", text) for name, text in texts.items()])
+
+    names = [name for name, _ in await found(database, tenant, "label of a parcel", rerank=False)]
+
+    assert names[HEAD] == f"{way}.md"
+    assert sorted(names[HEAD:]) == sorted(f"{other}.md" for other in others)
 
 
 @pytest.mark.parametrize("text", QUESTIONS)

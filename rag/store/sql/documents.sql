@@ -104,13 +104,6 @@ SELECT %(tenant_id)s, %(generation)s, p.term, p.block, p.n, p.ords, p.weights
   FROM unnest(%(terms)s::bigint[], %(blocks)s::int[], %(sizes)s::int[], %(ords)s::bytea[], %(weights)s::bytea[])
        AS p (term, block, n, ords, weights);
 
--- name: known_vectors
--- The vectors that an index has already, by content.
-SELECT DISTINCT ON (c.content) c.content, e.embedding
-  FROM chunks c JOIN embeddings e ON e.tenant_id = c.tenant_id AND e.ord = c.ord
- WHERE c.tenant_id = %(tenant_id)s AND e.tenant_id = %(tenant_id)s AND c.generation = %(generation)s
-   AND c.content = ANY(%(contents)s);
-
 -- name: get_document
 -- One version of a document, the current one when none is named, with everything but its fingerprint.
 SELECT document_id, external_id, version, superseded, title, doc_type, source, lang, tags, metadata, acl, valid_from,

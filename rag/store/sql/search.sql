@@ -4,6 +4,14 @@
 SELECT term, ords, weights FROM postings
  WHERE tenant_id = %(tenant_id)s AND generation = %(generation)s AND term = ANY(%(terms)s);
 
+-- name: known_vectors
+-- The vectors that an index has already, by content.
+-- planned once: by key.
+SELECT DISTINCT ON (c.content) c.content, e.embedding
+  FROM chunks c JOIN embeddings e ON e.tenant_id = c.tenant_id AND e.ord = c.ord
+ WHERE c.tenant_id = %(tenant_id)s AND e.tenant_id = %(tenant_id)s AND c.generation = %(generation)s
+   AND c.content = ANY(%(contents)s);
+
 -- name: partition_rows
 -- The estimated rows of the partition that holds the tenant's graph, -1 before the first ANALYZE.
 SELECT c.reltuples::bigint FROM pg_class c
