@@ -81,12 +81,12 @@ class Stopwatch:
 
     @contextmanager
     def running(self, stage: str) -> Iterator[None]:
-        """Time a block as *stage*."""
+        """Time a block as *stage*, or as more of it."""
         started = time.perf_counter()
         try:
             yield
         finally:
-            self._stages[stage] = (time.perf_counter() - started) * 1000
+            self._stages[stage] = self._stages.get(stage, 0.0) + (time.perf_counter() - started) * 1000
 
     async def timed(self, stage: str, work: Awaitable[T]) -> T:
         """The result of *work*, timed as *stage*."""

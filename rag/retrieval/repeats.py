@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import islice
 
 from rag.analysis import analyse
 from rag.values import Chunk
 
-SHINGLE = 3  # words
+WORDS = 3  # of a shingle
 ALIKE = 0.8  # of the shingles in common: some six words of a hundred may differ
 _WORD = re.compile(r"\w+")
+Shingle = tuple[str, ...]
+Shingles = set[Shingle]
 
 
 def repeats(chunks: Sequence[Chunk], question: str) -> list[bool]:
@@ -19,24 +22,31 @@ def repeats(chunks: Sequence[Chunk], question: str) -> list[bool]:
 
     It does not where the chunk, or what it stands under, has a word of the question that the earlier one lacks.
     """
-    sizes: list[int] = []
-    kept: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)  # the chunks that have a shingle, no repeats
+    kept: list[tuple[Chunk, Shingles]] = []  # no repeats
+    seen: Shingles = set()  # all of theirs
     found: list[bool] = []
-    for n, chunk in enumerate(chunks):
+    for chunk in chunks:
         shingles = _shingles(chunk.text)
-        sizes.append(len(shingles))
-        common = Counter(earlier for shingle in shingles for earlier in kept.get(shingle, ()))
-        alike = [earlier for earlier, both in common.items() if both >= ALIKE * (sizes[n] + sizes[earlier] - both)]
-        found.append(any(not _adds(chunk, chunks[earlier], question) for earlier in alike))
-        if not found[n]:
-            for shingle in shingles:
-                kept[shingle].append(n)
+        # of so few of them, one at least is in whatever is alike
+        few = frozenset(islice(shingles, len(shingles) - math.ceil(ALIKE * len(shingles)) + 1))
+        near = [] if seen.isdisjoint(few) else [earlier for earlier, theirs in kept if _alike(shingles, theirs, few)]
+        found.append(any(not _adds(chunk, earlier, question) for earlier in near))
+        if not found[-1]:
+            kept.append((chunk, shingles))
+            seen |= shingles
     return found
 
 
-def _shingles(text: str) -> set[tuple[str, ...]]:
+def _alike(one: Shingles, other: Shingles, few: frozenset[Shingle]) -> bool:
+    if other.isdisjoint(few):
+        return False
+    both = len(one & other)
+    return both >= ALIKE * (len(one) + len(other) - both)
+
+
+def _shingles(text: str) -> Shingles:
     words = _WORD.findall(text.lower())
-    if len(words) <= SHINGLE:
+    if len(words) <= WORDS:
         return {tuple(words)}
     return set(zip(words, words[1:], words[2:], strict=False))
 

@@ -32,7 +32,7 @@ async def score(
     return logits, "full" if len(logits) == len(chunks) else "partial"
 
 
-def by_logit(fused: Sequence[ContentId], logits: dict[ContentId, float]) -> list[ContentId]:
+def by_logit(fused: Sequence[ContentId], logits: Mapping[ContentId, float]) -> list[ContentId]:
     """The scored chunks, best logit first, ties in fused order.
 
     Raw logits: a sigmoid in low precision makes good candidates equal.

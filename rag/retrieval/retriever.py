@@ -10,12 +10,11 @@ from rag.inference.turns import asker
 from rag.protocols import Expanding, Leg, Reranker
 from rag.ranking import Ranking
 from rag.retrieval.expanded import ExpandedLeg
-from rag.retrieval.feedback import HEAD, by_the_best
-from rag.retrieval.fusion import by_scores, rrf, scaled
+from rag.retrieval.feedback import HEAD
 from rag.retrieval.legs import both
+from rag.retrieval.order import Order, varied
 from rag.retrieval.phrases import Holding, holding, phrases
-from rag.retrieval.repeats import repeats
-from rag.retrieval.rerank import blend, by_logit, score
+from rag.retrieval.rerank import score
 from rag.store.compaction import numbering
 from rag.store.engine import Database
 from rag.store.search import known_vectors, load_chunks, still_visible
@@ -31,8 +30,6 @@ from rag.values import (
     Retrieval,
     TenantId,
 )
-
-FOREIGN_WEIGHT = 0.5  # of an embedder that does not know the question's language, beside words that do
 
 
 class Retriever:
@@ -65,26 +62,8 @@ class Retriever:
         elif question.recall == "high":
             question = replace(question, expansion_state="no_chain")
         dense, lexical = await self._candidates(tenant_id, question, clock)
-        ranking = self._ranking.of(dense.tuning)
-        weights = _weights(dense, ranking)
-        fused = dict((rrf if ranking.fusion == "rrf" else by_scores)([dense, lexical], weights=weights))
-        generation = dense.generation
-        with clock.running("load"):
-            chunks = await self._load(tenant_id, question, list(fused), generation=generation)
-            fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
-            if len(fused) > HEAD and ranking.fusion == "scores":
-                fused = await self._with_feedback(
-                    tenant_id, fused, weight=weights[0] / sum(weights), generation=generation
-                )
-        with clock.running("rerank"):
-            logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
-        hits = _hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking)
-        if logits:  # that took a while
-            async with self._database.reading(tenant_id) as tx:
-                shown = [hit.chunk.chunk_id for hit in hits]
-                visible = await still_visible(tx, question.scope, shown, generation=generation)
-            hits = [hit for hit in hits if hit.chunk.chunk_id in visible]
-        hits = _varied(hits, question)  # now: what is gone is repeated by nobody
+        order = Order.of(dense, lexical, self._ranking.of(dense.tuning))
+        hits, how = await self._hits(tenant_id, question, order, clock)
         return Retrieval(
             hits=tuple(hits[: question.top_k]),
             complete=dense.complete and lexical.complete,
@@ -122,25 +101,42 @@ class Retriever:
         async with self._database.reading(tenant_id) as tx:
             return held.generation != leg.generation or held.numbering != (await numbering(tx)).times
 
-    async def _load(
-        self, tenant_id: TenantId, question: Question, contents: list[ContentId], *, generation: int
-    ) -> dict[ContentId, Chunk]:
-        """The chunks of *contents* that are still there, as many of the first as the question takes."""
-        async with self._database.reading(tenant_id) as tx:
-            if not question.rerank and question.top_k <= HEAD:
-                first = contents[: question.top_k]
-                found = await load_chunks(tx, question.scope, first, generation=generation)
-                chunks = {content: found[content] for content in first if content in found}
-                if len(chunks) == len(first) and not any(repeats([*chunks.values()], question.text)):
-                    return chunks
-            return await load_chunks(tx, question.scope, contents, generation=generation)
+    async def _hits(
+        self, tenant_id: TenantId, question: Question, order: Order, clock: Stopwatch
+    ) -> tuple[list[Hit], RerankState]:
+        """The hits, as many as the question takes or more, and what the cross-encoder did."""
+        if not question.rerank and question.top_k <= HEAD:
+            first = order.first(question.top_k)
+            chunks = await clock.timed("load", self._load(tenant_id, question, first))
+            hits = first.among(chunks).hits(chunks, {})
+            if len(hits) == len(first.fused) and varied(hits, question.text) is hits:
+                return hits, "skipped"  # those that follow change nothing
+        chunks = await clock.timed("load", self._load(tenant_id, question, order))
+        order = order.among(chunks)  # the rest were deleted meanwhile
+        if order.takes_feedback:
+            order = await clock.timed("feedback", self._with_feedback(tenant_id, order))
+        candidates = {content: chunks[content] for content in order.fused}
+        logits, how = await clock.timed("rerank", self._rerank(question, candidates))
+        hits = order.hits(chunks, logits)
+        if logits:  # that took a while
+            hits = await self._still_visible(tenant_id, question, hits, generation=order.generation)
+        return varied(hits, question.text), how  # now: what is gone is repeated by nobody
 
-    async def _with_feedback(
-        self, tenant_id: TenantId, fused: dict[ContentId, float], *, weight: float, generation: int
-    ) -> dict[ContentId, float]:
+    async def _load(self, tenant_id: TenantId, question: Question, order: Order) -> dict[ContentId, Chunk]:
         async with self._database.reading(tenant_id) as tx:
-            vectors = await known_vectors(tx, list(fused), generation=generation)
-        return by_the_best(fused, vectors, weight=weight)
+            return await load_chunks(tx, question.scope, list(order.fused), generation=order.generation)
+
+    async def _with_feedback(self, tenant_id: TenantId, order: Order) -> Order:
+        async with self._database.reading(tenant_id) as tx:
+            return order.with_feedback(await known_vectors(tx, list(order.fused), generation=order.generation))
+
+    async def _still_visible(
+        self, tenant_id: TenantId, question: Question, hits: list[Hit], *, generation: int
+    ) -> list[Hit]:
+        async with self._database.reading(tenant_id) as tx:
+            shown = [hit.chunk.chunk_id for hit in hits]
+            visible = await still_visible(tx, question.scope, shown, generation=generation)
+        return [hit for hit in hits if hit.chunk.chunk_id in visible]
 
     async def _rerank(
         self, question: Question, chunks: Mapping[ContentId, Chunk]
@@ -150,49 +146,3 @@ class Retriever:
             return {}, "skipped"
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
         return await score(self._reranker, question.text, candidates, deadline=deadline)
-
-
-def _weights(dense: LegResult, ranking: Ranking) -> list[float]:
-    return [ranking.dense_weight * (1.0 if dense.fits else FOREIGN_WEIGHT), ranking.lexical_weight]
-
-
-def _hits(
-    fused: dict[ContentId, float],
-    chunks: dict[ContentId, Chunk],
-    logits: dict[ContentId, float],
-    *,
-    legs: tuple[LegResult, LegResult],
-    ranking: Ranking,
-) -> list[Hit]:
-    dense, lexical = ({ranked.content: ranked for ranked in leg.ranked} for leg in legs)
-    fused_at = {content: rank for rank, content in enumerate(fused, 1)}
-    reranked = by_logit(list(fused), logits)
-    reranked_at = {content: rank for rank, content in enumerate(reranked, 1)}
-    order = list(fused.items())
-    if reranked:
-        weights = {"fused_weight": ranking.fused_weight, "rerank_weight": ranking.rerank_weight}
-        # reciprocal ranks are small numbers beside a relevance
-        order = blend(scaled(fused, floor=0.0) if ranking.fusion == "rrf" else fused, logits, **weights)
-    return [
-        Hit(
-            chunk=chunks[content],
-            score=final,
-            fused_rank=fused_at[content],
-            fused_score=fused[content],
-            dense=dense.get(content),
-            lexical=lexical.get(content),
-            rerank_rank=reranked_at.get(content),
-            rerank_score=logits.get(content),
-        )
-        for content, final in order
-    ]
-
-
-def _varied(hits: list[Hit], question: Question) -> list[Hit]:
-    """The hits, those after the others that say what a better one says, with no better score than the others."""
-    repeated = repeats([hit.chunk for hit in hits], question.text)
-    if not any(repeated):
-        return hits
-    first = [hit for hit, again in zip(hits, repeated, strict=True) if not again]
-    last = [hit for hit, again in zip(hits, repeated, strict=True) if again]
-    return [*first, *(replace(hit, score=min(hit.score, first[-1].score)) for hit in last)]
