@@ -272,7 +272,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Everything a search found: the ranked candidates and how they were found."""
+    """Everything a search found: the ranked candidates and how they were found.
+
+    `missing_phrases` are what the question quotes and no chunk in its scope has.
+    """
 
     hits: tuple[Hit, ...]
     complete: bool
@@ -281,6 +284,7 @@ class Retrieval:
     timings_ms: dict[str, float]
     expansion: str = ""
     expansion_state: ExpansionState = "not_asked"
+    missing_phrases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ class HitBody(BaseModel):
 class SearchResult(BaseModel):
     """The ranked chunks; `expansion` is, explained, what was searched for beside the question.
 
-    `expansion_state` is, explained, why there is none: see `recall`.
+    `expansion_state` is, explained, why there is none: see `recall`. `missing_phrases` are what the query quotes and no
+    chunk has that the caller may see and the filters keep: with any, nothing is found.
     """
 
     hits: list[HitBody]
@@ -117,6 +118,7 @@ class SearchResult(BaseModel):
     rerank: Literal["full", "partial", "skipped"]
     expansion: str | None = None
     expansion_state: ExpansionState | None = None
+    missing_phrases: list[str]
     request_id: str
 
 
@@ -156,6 +158,7 @@ class QueryResult(BaseModel):
     """The answer with its citations.
 
     `degraded` says why, where a lesser model answered; `data_classes` are those of what the answer was made from.
+    `missing_phrases` are as of a search.
     """
 
     status: Literal["answered", "no_evidence", "degraded"]
@@ -164,6 +167,7 @@ class QueryResult(BaseModel):
     unsupported: list[UnsupportedBody]
     degraded: DegradedBody | None
     data_classes: list[str]
+    missing_phrases: list[str]
     provider: str
     model: str
     usage: UsageBody
@@ -211,6 +215,7 @@ def search_result(retrieval: Retrieval, *, explain: bool, request_id: str) -> Se
         rerank=retrieval.rerank,
         expansion=retrieval.expansion if explain else None,
         expansion_state=retrieval.expansion_state if explain else None,
+        missing_phrases=list(retrieval.missing_phrases),
         request_id=request_id,
     )
 
@@ -225,6 +230,7 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
         unsupported=unsupported(answer),
         degraded=degraded(answer),
         data_classes=sorted(answer.data_classes),
+        missing_phrases=list(answer.retrieval.missing_phrases),
         provider=answer.target,
         model=answer.model,
         usage=UsageBody(input_tokens=answer.usage.input, output_tokens=answer.usage.output),

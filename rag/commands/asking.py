@@ -33,7 +33,7 @@ def search(arguments: argparse.Namespace) -> None:
             show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]")
             show("   " + shortened(hit.chunk.text, 300))
         if not found.hits:
-            show(_unheld(arguments.query) or "nothing found")
+            show(_unheld(found, arguments.query) or "nothing found")
         how = _how_reranked(found, asked_not_to=arguments.no_rerank)
         show("; ".join(filter(None, (how, _expansion(found), _times(found.timings_ms)))))
 
@@ -51,7 +51,7 @@ def ask(arguments: argparse.Namespace) -> None:
             show(query_result(answer, "").model_dump_json())
             return
         show("\n".join(told(answer)))
-        if not answer.retrieval.hits and (reason := _unheld(arguments.query)):
+        if reason := _unheld(answer.retrieval, arguments.query):
             show(reason)
 
     _with_services(run)
@@ -103,13 +103,16 @@ def _how_reranked(found: Retrieval, *, asked_not_to: bool) -> str:
     return f"rerank skipped: {why}"
 
 
-def _unheld(query: str) -> str:
+def _unheld(found: Retrieval, query: str) -> str:
     """Why nothing was found for a question that quotes: a chunk that holds the phrases is always a hit."""
-    quoted = [f'"{phrase.text}"' for phrase in phrases(query)]
-    if not quoted:
+    missing, together = found.missing_phrases, ""
+    if not missing and not found.hits and found.complete:
+        missing, together = tuple(phrase.text for phrase in phrases(query)), " together"
+    if not missing or (together and len(missing) == 1):  # it went while it was searched for
         return ""
-    named = f"phrase{'s' if len(quoted) > 1 else ''} {' and '.join(quoted)}"
-    return f"no chunk has the {named}, to the letter; ask without the quotation marks"
+    named = " and ".join(f'"{phrase}"' for phrase in missing)
+    several = "s" if len(missing) > 1 else ""
+    return f"no chunk has the phrase{several} {named}{together}, to the letter; ask without the quotation marks"
 
 
 def _times(timings_ms: dict[str, float]) -> str:

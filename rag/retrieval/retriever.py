@@ -63,7 +63,7 @@ class Retriever:
             question = await clock.timed("expansion", self._expanding(tenant_id, question))
         elif question.recall == "high":
             question = replace(question, expansion_state="no_chain")
-        dense, lexical = await self._candidates(tenant_id, question, clock)
+        dense, lexical, missing = await self._candidates(tenant_id, question, clock)
         ranking = self._ranking.of(dense.tuning)
         fused = _fuse(dense, lexical, ranking)
         generation = dense.generation
@@ -87,12 +87,13 @@ class Retriever:
             timings_ms=clock.total(),
             expansion=question.expansion,
             expansion_state=question.expansion_state,
+            missing_phrases=missing,
         )
 
     async def _candidates(
         self, tenant_id: TenantId, question: Question, clock: Stopwatch
-    ) -> tuple[LegResult, LegResult]:
-        """What each leg finds of one index, among the chunks that hold what the question quotes."""
+    ) -> tuple[LegResult, LegResult, tuple[str, ...]]:
+        """What each leg finds of one index among the chunks that hold what the question quotes, and what none holds."""
         wanted = phrases(question.text)
         deadline = Deadline.after(self._ranking.leg_deadline_s)
         while True:  # again when the tenant's index was switched, or its chunks numbered anew, meanwhile
@@ -109,7 +110,7 @@ class Retriever:
                 continue
             if held and not held.complete:
                 dense = replace(dense, complete=False)
-            return dense, lexical
+            return dense, lexical, held.missing if held else ()
 
     async def _is_outdated(self, tenant_id: TenantId, held: Holding, leg: LegResult) -> bool:
         """Whether the ordinals of what holds the phrases are of another index or numbering than the tenant has now."""

@@ -126,6 +126,16 @@ async def test_a_quoted_phrase_narrows_both_legs(acme: Caller) -> None:
     assert len(await acme.found('processing fees"', top_k=100)) > 1
 
 
+async def test_a_phrase_that_no_chunk_has_is_named_to_who_may_not_see_it(acme: Caller, acme_hr: Caller) -> None:
+    outside = await acme.search('salary "band B7" "processing refund"')
+    member = await acme_hr.search('salary "band B7" "processing refund"')
+    plain = await acme.search("salary band B7")
+
+    assert (outside["hits"], outside["missing_phrases"]) == ([], ["band B7", "processing refund"])
+    assert (member["hits"], member["missing_phrases"]) == ([], ["processing refund"])
+    assert plain["missing_phrases"] == []
+
+
 @pytest.mark.parametrize("question", ["???", '"???"', '""', '"', "'; --", "\\", "the of and"])
 async def test_a_question_without_words_is_served(acme: Caller, question: str) -> None:
     hits = (await acme.search(question, explain=True))["hits"]
