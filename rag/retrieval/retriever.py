@@ -26,6 +26,7 @@ from rag.values import (
     Hit,
     LegResult,
     Question,
+    RerankReason,
     RerankState,
     Retrieval,
     TenantId,
@@ -71,7 +72,7 @@ class Retriever:
             chunks = await self._load(tenant_id, question, list(fused), generation=generation)
         fused = {content: s for content, s in fused.items() if content in chunks}  # the rest were deleted meanwhile
         with clock.running("rerank"):
-            logits, how = await self._rerank(question, {content: chunks[content] for content in fused})
+            logits, reason = await self._rerank(question, {content: chunks[content] for content in fused})
         hits = _hits(fused, chunks, logits, legs=(dense, lexical), ranking=ranking)
         if logits:  # that took a while
             async with self._database.reading(tenant_id) as tx:
@@ -82,7 +83,8 @@ class Retriever:
         return Retrieval(
             hits=tuple(hits[: question.top_k]),
             complete=dense.complete and lexical.complete,
-            rerank=how,
+            rerank=_how_far(logits, reason),
+            rerank_reason=reason,
             index_version=min(dense.index_version, lexical.index_version),
             timings_ms=clock.total(),
             expansion=question.expansion,
@@ -132,12 +134,23 @@ class Retriever:
 
     async def _rerank(
         self, question: Question, chunks: Mapping[ContentId, Chunk]
-    ) -> tuple[dict[ContentId, float], RerankState]:
+    ) -> tuple[dict[ContentId, float], RerankReason | None]:
+        """The logits of the first *chunks*, and why there are not all of them, where there are not."""
+        if not question.rerank:
+            return {}, "not_asked"
+        if not chunks:
+            return {}, "nothing_found"
         candidates = dict(islice(chunks.items(), self._ranking.rerank_top))
-        if not question.rerank or not candidates:
-            return {}, "skipped"
+        if not candidates:
+            return {}, "switched_off"
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
         return await score(self._reranker, question.text, candidates, deadline=deadline)
+
+
+def _how_far(logits: Mapping[ContentId, float], reason: RerankReason | None) -> RerankState:
+    if reason is None:
+        return "full"
+    return "partial" if logits else "skipped"
 
 
 def _fuse(dense: LegResult, lexical: LegResult, ranking: Ranking) -> dict[ContentId, float]:

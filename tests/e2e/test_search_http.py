@@ -30,7 +30,7 @@ async def test_a_search_finds_the_chunk_that_answers(acme: Caller) -> None:
     assert found["hits"][0]["external_id"] == "guides/refunds.md"
     assert "five business days" in found["hits"][0]["text"]
     assert found["hits"][0]["breadcrumb"][:1] == ["Refunds"]
-    assert (found["complete"], found["rerank"]) == (True, "full")
+    assert (found["complete"], found["rerank"], found["rerank_reason"]) == (True, "full", None)
     assert {"dense", "lexical", "rerank", "total"} <= found["timings_ms"].keys()
 
 
@@ -72,7 +72,7 @@ async def test_scores_fall_and_chunks_come_once(acme: Caller) -> None:
 async def test_without_rerank_the_fused_order_stands(acme: Caller) -> None:
     found = await acme.search("refund", rerank=False, explain=True)
 
-    assert found["rerank"] == "skipped"
+    assert (found["rerank"], found["rerank_reason"]) == ("skipped", "not_asked")
     assert [hit["ranks"]["fused"]["rank"] for hit in found["hits"]] == list(range(1, len(found["hits"]) + 1))
     assert all(hit["ranks"]["rerank"] is None for hit in found["hits"])
 
@@ -166,4 +166,5 @@ async def test_a_search_as_of_a_moment_finds_what_was_valid_then(acme: Caller) -
 async def test_a_tenant_without_documents_finds_nothing(newcomer: Caller) -> None:
     found = await newcomer.search("refund")
 
-    assert (found["hits"], found["complete"], found["rerank"], found["index_version"]) == ([], True, "skipped", 0)
+    assert (found["hits"], found["complete"], found["index_version"]) == ([], True, 0)
+    assert (found["rerank"], found["rerank_reason"]) == ("skipped", "nothing_found")

@@ -52,7 +52,7 @@ def test_why_hits_were_not_reranked_is_told_and_nothing_of_it_without_hits(run: 
     assert endings == [
         "rerank full",
         "rerank skipped: as --no-rerank says",
-        "rerank skipped: the cross-encoder failed or had no time",
+        "rerank skipped: its time was over (RAG_RERANK_DEADLINE_S)",
     ]
 
 
