@@ -147,12 +147,6 @@ class Retriever:
         return await score(self._reranker, question.text, candidates, deadline=deadline)
 
 
-def _how_far(logits: Mapping[ContentId, float], reason: RerankReason | None) -> RerankState:
-    if reason is None:
-        return "full"
-    return "partial" if logits else "skipped"
-
-
 def _fuse(dense: LegResult, lexical: LegResult, ranking: Ranking) -> dict[ContentId, float]:
     dense_weight = ranking.dense_weight * (1.0 if dense.fits else FOREIGN_WEIGHT)
     weights = [dense_weight, ranking.lexical_weight]
@@ -199,3 +193,9 @@ def _varied(hits: list[Hit], question: Question) -> list[Hit]:
     first = [hit for hit, again in zip(hits, repeated, strict=True) if not again]
     last = [hit for hit, again in zip(hits, repeated, strict=True) if again]
     return [*first, *(replace(hit, score=min(hit.score, first[-1].score)) for hit in last)]
+
+
+def _how_far(logits: Mapping[ContentId, float], reason: RerankReason | None) -> RerankState:
+    if reason is None:
+        return "full"
+    return "partial" if logits else "skipped"
