@@ -112,14 +112,14 @@ def _how_reranked(found: Retrieval) -> str:
 
 def _unheld(found: Retrieval, query: str) -> str:
     """Why nothing was found for a question that quotes: a chunk that holds the phrases is always a hit."""
-    missing, together = found.missing_phrases, ""
-    if not missing and not found.hits and found.complete:
-        missing, together = tuple(phrase.text for phrase in phrases(query)), " together"
-    if not missing or (together and len(missing) == 1):  # it went while it was searched for
+    quoted = [phrase.text for phrase in phrases(query)]
+    are_apart = len(quoted) > 1 and not found.missing_phrases and not found.hits and found.complete
+    unheld = quoted if are_apart else found.missing_phrases
+    if not unheld:
         return ""
-    named = " and ".join(f'"{phrase}"' for phrase in missing)
-    several = "s" if len(missing) > 1 else ""
-    return f"no chunk has the phrase{several} {named}{together}, to the letter; ask without the quotation marks"
+    named = f"phrase{'s' if len(unheld) > 1 else ''} " + " and ".join(f'"{phrase}"' for phrase in unheld)
+    where = " together" if are_apart else ""
+    return f"no chunk has the {named}{where}, to the letter; ask without the quotation marks"
 
 
 def _times(timings_ms: dict[str, float]) -> str:
