@@ -91,7 +91,7 @@ async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit
         "docs": benchmark.docs,
         "queries": len(asked),
         "queries_without_qrels": benchmark.queries_without_qrels,
-        "reranks": Counter(reply.rerank for reply in replies),
+        "reranks": Counter(reply.reranking for reply in replies),
         "incomplete_searches": sum(not reply.complete for reply in replies),
         "benchmark": benchmark.name,
     }

@@ -107,6 +107,12 @@ class SearchReply(_Reply):
     hits: tuple[Hit, ...]
     complete: bool
     rerank: str
+    rerank_reason: str | None = None  # older services say none
+
+    @property
+    def reranking(self) -> str:
+        """How far the hits were reranked, and why no further."""
+        return f"{self.rerank}: {self.rerank_reason}" if self.rerank_reason else self.rerank
 
 
 class Citation(BaseModel):

@@ -62,6 +62,27 @@ def command_line() -> argparse.ArgumentParser:
     for name, (_, text) in DOORS.items():
         commands.add_parser(name, help=text)
 
+    _tenants(commands)
+    _keys(commands)
+    _documents(commands)
+    _jobs(_command(commands, "jobs", "the latest ingestion jobs of a tenant", "jobs.show_latest"))
+    _spending(commands)
+    _models(commands)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    run: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _tenants(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     tenant = commands.add_parser("tenant", help="create, list, tune, show, compact or delete tenants").add_subparsers(
         required=True
     )
@@ -81,23 +102,6 @@ def command_line() -> argparse.ArgumentParser:
     delete.add_argument("--yes", action="store_true", help="do not ask for its name once more, as on a terminal")
     delete.add_argument("--if-exists", action="store_true", help="succeed when there is none")
 
-    _keys(commands)
-    _jobs(_command(commands, "jobs", "the latest ingestion jobs of a tenant", "jobs.show_latest"))
-    _spending(commands)
-    _models(commands)
-    return parser
-
-
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    text: str,
-    run: str,
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=text, description=text)
-    parser.set_defaults(run=run)
-    return parser
-
 
 def _keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     key = commands.add_parser("key", help="create, list or revoke keys").add_subparsers(required=True)
@@ -111,6 +115,23 @@ def _keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     listed.add_argument("--tenant", required=True)
     revoke = _command(key, "revoke", "have a key refused, by servers at work too", "keys.revoke")
     revoke.add_argument("key", metavar="KEY", help="as `rag key list` shows it, or whole")
+
+
+def _documents(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    document = commands.add_parser("document", help="list, show or delete documents").add_subparsers(required=True)
+    listed = _command(document, "list", "the documents of a tenant, those for certain groups too", "documents.show_all")
+    listed.add_argument("--prefix", default="", help="only those whose external id begins with it, as in guides/")
+    listed.add_argument("--folder", metavar="NAME", help="only those that `rag ingest` keeps in this folder")
+    listed.add_argument("--after", default="", metavar="ID", help="only those behind this external id")
+    listed.add_argument("--limit", type=int, default=100, help="how many, by external id (default: 100)")
+    shown = _command(document, "show", "what is stored of a document, and its text", "documents.show_one")
+    shown.add_argument("--version", type=int, help="one of its history (default: the current one)")
+    delete = _command(document, "delete", "delete a document with its history", "documents.delete")
+    for parser in (shown, delete):
+        parser.add_argument("external_id", metavar="ID", help="its external id, as `rag document list` shows it")
+    for parser in (listed, shown, delete):
+        parser.add_argument("--tenant", required=True)
+        parser.add_argument("--json", action="store_true", help="print JSON, of a list a line a document")
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:

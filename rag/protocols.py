@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag.calls import Call, ChatRequest, Reply
-from rag.values import Deadline, LegResult, Question, TenantId
+from rag.values import Deadline, LegResult, Question, TenantId, Unscored
 
 Vectors = NDArray[np.float32]
 Ordinals = NDArray[np.int32]
+Score = float | Unscored  # a logit, or why there is none
 Expanding = Callable[[TenantId, Question], Awaitable[Question]]  # the question, with more to search for; never fails
 
 
@@ -40,8 +41,8 @@ class Reranker(Protocol):
     name: str
     langs: frozenset[str] | None
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
-        """One logit for each text, in the order given; None where the deadline came first."""
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
+        """One logit for each text, in the order given, or why it has none."""
 
 
 class ChatModel(Protocol):

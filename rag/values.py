@@ -22,6 +22,10 @@ ID_NAMESPACE = UUID("5d1f3b64-6f1c-4c57-9b61-2f2a2d1f7a10")
 
 Scalar = str | int | float | bool
 RerankState = Literal["full", "partial", "skipped"]
+# why a text has no logit: too many were before it, the time for it was over, or the cross-encoder gave none
+Unscored = Literal["busy", "deadline", "failed"]
+# why not every candidate has one; switched off: the settings let the cross-encoder read none
+RerankReason = Literal["not_asked", "switched_off", "nothing_found", Unscored]
 IndexChoice = Literal["current", "next"]
 Fusion = Literal["scores", "rrf"]
 Recall = Literal["normal", "high"]
@@ -272,15 +276,21 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Everything a search found: the ranked candidates and how they were found."""
+    """Everything a search found: the ranked candidates and how they were found.
+
+    `rerank_reason` says why not all was reranked, where it was not; `missing_phrases` are what the question quotes and
+    no chunk in its scope has.
+    """
 
     hits: tuple[Hit, ...]
     complete: bool
     rerank: RerankState
     index_version: int
     timings_ms: dict[str, float]
+    rerank_reason: RerankReason | None = None
     expansion: str = ""
     expansion_state: ExpansionState = "not_asked"
+    missing_phrases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 from ingest.blocks import Parsed
 from ingest.parsers import parse
 from rag.calls import Call, ChatRequest, Reply, Usage
-from rag.protocols import Embedder, Vectors
+from rag.protocols import Embedder, Score, Vectors
 from rag.values import Deadline
 
 _WORD = re.compile(r"\w+")
@@ -74,12 +74,12 @@ class FakeReranker:
         self.logit = logit or _shared_words
         self.calls: list[tuple[str, list[str]]] = []
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
         if self.error is not None:
             raise self.error
         self.calls.append((query, list(texts)))
         limit = len(texts) if self.limit is None else self.limit
-        return [self.logit(query, text) if n < limit else None for n, text in enumerate(texts)]
+        return [self.logit(query, text) if n < limit else "deadline" for n, text in enumerate(texts)]
 
 
 class StreamedChat:

@@ -12,6 +12,7 @@ from rag.errors import RagError
 from rag.llm.failures import Reason
 from rag.llm.reasons import Skip
 from rag.settings import PREFIX, Settings
+from rag.values import RerankReason
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -39,6 +40,11 @@ def test_the_database_setting_is_in_the_readme(readme: str) -> None:
 @pytest.mark.parametrize("code", sorted({*codes(), "invalid_request", "method_not_allowed"}))
 def test_every_error_code_is_in_the_readme(readme: str, code: str) -> None:
     assert f"`{code}`" in readme
+
+
+@pytest.mark.parametrize("reason", get_args(RerankReason))
+def test_every_reason_for_hits_that_are_not_reranked_is_in_the_readme(readme: str, reason: str) -> None:
+    assert f"`{reason}`" in readme
 
 
 @pytest.mark.parametrize("reason", sorted({*get_args(Reason), *get_args(Skip)}))

@@ -27,7 +27,7 @@ from eval.errors import CannotRun
 from eval.metrics import percentile
 from rag.calls import Call, ChatRequest, Message, Reply
 from rag.llm.opening import open_chat
-from rag.protocols import ChatModel
+from rag.protocols import ChatModel, Score
 from rag.settings import Settings, Target
 from rag.telemetry import Metrics
 from rag.values import Deadline, tenant_id
@@ -203,5 +203,5 @@ class _NoSentences:
     name = "none"
     langs: frozenset[str] | None = None
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:  # noqa: ARG002
-        return [None] * len(texts)
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:  # noqa: ARG002
+        return ["failed"] * len(texts)

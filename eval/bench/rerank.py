@@ -161,7 +161,7 @@ async def _score(model: OnnxReranker, task: Task) -> Scored:
     started, cpu_started = time.perf_counter(), time.process_time()
     logits = await model.score(task.query, texts, Deadline.after(PATIENCE_S))
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-    return Scored(seconds, cpu_seconds, tuple(-np.inf if logit is None else logit for logit in logits))
+    return Scored(seconds, cpu_seconds, tuple(logit if isinstance(logit, float) else -np.inf for logit in logits))
 
 
 class _Reference:

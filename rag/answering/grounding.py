@@ -145,7 +145,7 @@ async def _relevant(
     except (UpstreamError, SetupError) as exc:  # the words alone have judged
         log.warning("claim not judged by the cross-encoder", code=exc.code, detail=exc.detail)
         return frozenset()
-    return frozenset(n for n, logit in zip(places, logits, strict=True) if logit is not None and logit >= LOGIT)
+    return frozenset(n for n, logit in zip(places, logits, strict=True) if isinstance(logit, float) and logit >= LOGIT)
 
 
 def _canonical(number: str) -> str:

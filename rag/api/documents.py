@@ -19,6 +19,7 @@ from rag.formats import CONTENT_TYPES
 from rag.retrieval.filters import parse_moment
 from rag.storable import MAX_EXTERNAL_ID, check_external_id, check_facets
 from rag.store.documents import StoredDocument, delete_document, get_document, list_documents
+from rag.store.engine import TenantTx
 from rag.store.jobs import Upload, enqueue, newest_job
 from rag.values import Scalar
 
@@ -84,6 +85,7 @@ class DocumentResult(BaseModel):
     valid_to: datetime | None
     created_at: datetime
     updated_at: datetime
+    folder: str | None
     chunks: int
     quarantined: list[Quarantined]
     text: str | None = None
@@ -127,11 +129,15 @@ async def get_documents(
     services: ServicesDep,
     after: Annotated[str, Query(max_length=MAX_EXTERNAL_ID)] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    prefix: Annotated[str, Query(max_length=MAX_EXTERNAL_ID)] = "",
+    folder: Annotated[str | None, Query(max_length=MAX_EXTERNAL_ID)] = None,
 ) -> DocumentPage:
     """A page of the tenant's documents that the caller may see."""
+    check_facets({"prefix": prefix, "folder": folder})
+    after = check_external_id(after) if after else ""
     async with services.database.tenant(who.tenant_id) as tx:
-        found = await list_documents(tx, who.groups, after=check_external_id(after) if after else "", limit=limit)
-    listed = [_result(document) for document in found]
+        found = await list_documents(tx, who.groups, after=after, limit=limit, prefix=prefix, folder=folder)
+    listed = [document_result(document) for document in found]
     return DocumentPage(documents=listed, next=found[-1].external_id if len(found) == limit else None)
 
 
@@ -142,18 +148,12 @@ async def get_one(
     """A document with the text that spans count in; until its first upload is stored, how that goes."""
     async with services.database.tenant(who.tenant_id) as tx:
         try:
-            return _result(await get_document(tx, check_external_id(external_id), who.groups, version))
+            return document_result(await get_document(tx, check_external_id(external_id), who.groups, version))
         except NotFound:
-            job = await newest_job(tx, external_id) if version is None and "ingest" in who.scopes else None
-            if job is None or job.state not in {"queued", "running", "failed"}:
+            pending = await pending_document(tx, external_id) if version is None and "ingest" in who.scopes else None
+            if pending is None:
                 raise
-            return PendingDocument(
-                document_id=job.document_id,
-                external_id=external_id,
-                status=job.state,  # type: ignore[arg-type]  # one of the three
-                job_id=job.job_id,
-                detail=job.error_detail,
-            )
+            return pending
 
 
 @router.delete("/{external_id:path}", status_code=204)
@@ -164,7 +164,22 @@ async def delete_one(external_id: str, who: Writer, services: ServicesDep) -> Re
     return Response(status_code=204)
 
 
-def _result(document: StoredDocument) -> DocumentResult:
+async def pending_document(tx: TenantTx, external_id: str) -> PendingDocument | None:
+    """How the latest upload goes of a document that is not stored; None where there is none."""
+    job = await newest_job(tx, external_id)
+    if job is None or job.state not in {"queued", "running", "failed"}:
+        return None
+    return PendingDocument(
+        document_id=job.document_id,
+        external_id=external_id,
+        status=job.state,  # type: ignore[arg-type]  # one of the three
+        job_id=job.job_id,
+        detail=job.error_detail,
+    )
+
+
+def document_result(document: StoredDocument) -> DocumentResult:
+    """The body of a document."""
     return DocumentResult(**{n: getattr(document, n) for n in DocumentResult.model_fields if n != "status"})
 
 

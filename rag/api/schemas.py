@@ -23,6 +23,8 @@ from rag.values import (
     Question,
     Ranked,
     Recall,
+    RerankReason,
+    RerankState,
     Retrieval,
     Scope,
 )
@@ -107,16 +109,20 @@ class HitBody(BaseModel):
 class SearchResult(BaseModel):
     """The ranked chunks; `expansion` is, explained, what was searched for beside the question.
 
-    `expansion_state` is, explained, why there is none: see `recall`.
+    `expansion_state` is, explained, why there is none: see `recall`. `rerank_reason` is why not all was reranked, null
+    where it was. `missing_phrases` are what the query quotes and no chunk has that the caller may see and the filters
+    keep: with any, nothing is found.
     """
 
     hits: list[HitBody]
     complete: bool
     index_version: int
     timings_ms: dict[str, float]
-    rerank: Literal["full", "partial", "skipped"]
+    rerank: RerankState
+    rerank_reason: RerankReason | None
     expansion: str | None = None
     expansion_state: ExpansionState | None = None
+    missing_phrases: list[str]
     request_id: str
 
 
@@ -156,6 +162,7 @@ class QueryResult(BaseModel):
     """The answer with its citations.
 
     `degraded` says why, where a lesser model answered; `data_classes` are those of what the answer was made from.
+    `missing_phrases`, `rerank` and `rerank_reason` are as of the search for its sources.
     """
 
     status: Literal["answered", "no_evidence", "degraded"]
@@ -164,6 +171,9 @@ class QueryResult(BaseModel):
     unsupported: list[UnsupportedBody]
     degraded: DegradedBody | None
     data_classes: list[str]
+    missing_phrases: list[str]
+    rerank: RerankState
+    rerank_reason: RerankReason | None
     provider: str
     model: str
     usage: UsageBody
@@ -209,8 +219,10 @@ def search_result(retrieval: Retrieval, *, explain: bool, request_id: str) -> Se
         index_version=retrieval.index_version,
         timings_ms=retrieval.timings_ms,
         rerank=retrieval.rerank,
+        rerank_reason=retrieval.rerank_reason,
         expansion=retrieval.expansion if explain else None,
         expansion_state=retrieval.expansion_state if explain else None,
+        missing_phrases=list(retrieval.missing_phrases),
         request_id=request_id,
     )
 
@@ -225,6 +237,9 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
         unsupported=unsupported(answer),
         degraded=degraded(answer),
         data_classes=sorted(answer.data_classes),
+        missing_phrases=list(answer.retrieval.missing_phrases),
+        rerank=answer.retrieval.rerank,
+        rerank_reason=answer.retrieval.rerank_reason,
         provider=answer.target,
         model=answer.model,
         usage=UsageBody(input_tokens=answer.usage.input, output_tokens=answer.usage.output),

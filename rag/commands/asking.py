@@ -15,8 +15,17 @@ from rag.retrieval.phrases import phrases
 from rag.store.tenancy import find_tenant
 from rag.telemetry import Metrics
 from rag.telling import shortened
-from rag.values import Deadline, Principal, Question, Retrieval
+from rag.values import Deadline, Principal, Question, RerankReason, Retrieval
 from rag.wiring import Services, open_services
+
+UNRANKED: dict[RerankReason, str] = {
+    "not_asked": "as --no-rerank says",
+    "switched_off": "RAG_RERANK_TOP is 0",
+    "nothing_found": "nothing was found",
+    "busy": "too many questions were before it",
+    "deadline": "its time was over (RAG_RERANK_DEADLINE_S)",
+    "failed": "the cross-encoder failed",
+}
 
 
 def search(arguments: argparse.Namespace) -> None:
@@ -33,9 +42,8 @@ def search(arguments: argparse.Namespace) -> None:
             show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]")
             show("   " + shortened(hit.chunk.text, 300))
         if not found.hits:
-            show(_unheld(arguments.query) or "nothing found")
-        how = _how_reranked(found, asked_not_to=arguments.no_rerank)
-        show("; ".join(filter(None, (how, _expansion(found), _times(found.timings_ms)))))
+            show(_unheld(found, arguments.query) or "nothing found")
+        show("; ".join(filter(None, (_how_reranked(found), _expansion(found), _times(found.timings_ms)))))
 
     _with_services(run)
 
@@ -51,7 +59,7 @@ def ask(arguments: argparse.Namespace) -> None:
             show(query_result(answer, "").model_dump_json())
             return
         show("\n".join(told(answer)))
-        if not answer.retrieval.hits and (reason := _unheld(arguments.query)):
+        if reason := _unheld(answer.retrieval, arguments.query):
             show(reason)
 
     _with_services(run)
@@ -68,7 +76,9 @@ def told(answer: Answer) -> Iterator[str]:
         yield f"  {answer.degraded.detail}"
     kept = " (kept answer)" if answer.cache == "hit" else ""
     who = f" by {answer.target}{kept}" if answer.target else ", so no model was asked"
-    yield "; ".join(filter(None, (f"{answer.status}{who}", _expansion(answer.retrieval), _times(answer.timings_ms))))
+    found = answer.retrieval
+    how = _how_reranked(found) if found.rerank_reason else ""
+    yield "; ".join(filter(None, (f"{answer.status}{who}", how, _expansion(found), _times(answer.timings_ms))))
 
 
 async def _asked(services: Services, arguments: argparse.Namespace) -> tuple[Principal, Question]:
@@ -94,22 +104,22 @@ def _expansion(retrieval: Retrieval) -> str:
     return "" if retrieval.expansion_state == "not_asked" else f"expansion {retrieval.expansion_state}"
 
 
-def _how_reranked(found: Retrieval, *, asked_not_to: bool) -> str:
+def _how_reranked(found: Retrieval) -> str:
     if not found.hits:
         return ""
-    if found.rerank != "skipped":
-        return f"rerank {found.rerank}"
-    why = "as --no-rerank says" if asked_not_to else "the cross-encoder failed or had no time"
-    return f"rerank skipped: {why}"
+    return f"rerank {found.rerank}" + (f": {UNRANKED[found.rerank_reason]}" if found.rerank_reason else "")
 
 
-def _unheld(query: str) -> str:
+def _unheld(found: Retrieval, query: str) -> str:
     """Why nothing was found for a question that quotes: a chunk that holds the phrases is always a hit."""
-    quoted = [f'"{phrase.text}"' for phrase in phrases(query)]
-    if not quoted:
+    quoted = [phrase.text for phrase in phrases(query)]
+    are_apart = len(quoted) > 1 and not found.missing_phrases and not found.hits and found.complete
+    unheld = quoted if are_apart else found.missing_phrases
+    if not unheld:
         return ""
-    named = f"phrase{'s' if len(quoted) > 1 else ''} {' and '.join(quoted)}"
-    return f"no chunk has the {named}, to the letter; ask without the quotation marks"
+    named = f"phrase{'s' if len(unheld) > 1 else ''} " + " and ".join(f'"{phrase}"' for phrase in unheld)
+    where = " together" if are_apart else ""
+    return f"no chunk has the {named}{where}, to the letter; ask without the quotation marks"
 
 
 def _times(timings_ms: dict[str, float]) -> str:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from rag.protocols import Reranker
+from rag.protocols import Reranker, Score
 from rag.values import Deadline
 
 # A digest, a score and their place in a dictionary: 150 to 275 bytes as it grows and shrinks, 310 while it moves. The
@@ -25,17 +25,17 @@ class RememberingReranker:
         self._scores: OrderedDict[bytes, float] = OrderedDict()
         self._size = memory_bytes // PAIR_BYTES
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
-        """One logit for each text in order, None where the model gave none."""
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
+        """One logit for each text in order, or why the model gave none."""
         pairs = [_digest(query, text) for text in texts]
-        scores = [self._scores.get(pair) for pair in pairs]
-        missing = [n for n, score in enumerate(scores) if score is None]
-        fresh = await self._model.score(query, [texts[n] for n in missing], deadline) if missing else []
-        for n, score in zip(missing, fresh, strict=True):
-            scores[n] = score
-            if score is not None:
+        known = [self._scores.get(pair) for pair in pairs]
+        missing = [n for n, score in enumerate(known) if score is None]
+        asked = await self._model.score(query, [texts[n] for n in missing], deadline) if missing else []
+        fresh = dict(zip(missing, asked, strict=True))
+        for n, score in fresh.items():
+            if isinstance(score, float):
                 self._remember(pairs[n], score)
-        return scores
+        return [fresh[n] if score is None else score for n, score in enumerate(known)]
 
     def _remember(self, pair: bytes, score: float) -> None:
         self._scores[pair] = score

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from rag.errors import ModelMissing
 from rag.inference.tokens import count, open_tokenizer
-from rag.protocols import Vectors
+from rag.protocols import Score, Vectors
 from rag.values import Deadline
 
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # bge v1.5 was trained with it
@@ -85,13 +85,15 @@ class OnnxReranker:
         self._session, self._tokenizer = _load(folder)
         self._pool = _Threads(threads, "rerank")
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
-        """One logit for each text in order; None for a blank text, and for those the deadline left out."""
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
+        """One logit for each text in order, but for a blank text, and for those the deadline left out."""
         question = _ends(self._tokenizer.encode(query).ids, MAX_QUERY_TOKENS)
 
-        def one(text: str) -> float | None:
-            if not text.strip() or deadline.remaining_s() == 0:
-                return None
+        def one(text: str) -> Score:
+            if not text.strip():
+                return "failed"
+            if deadline.remaining_s() == 0:
+                return "deadline"
             ids = self._tokenizer.encode(text, add_special_tokens=False).ids
             room = MAX_PAIR_TOKENS - len(question) - 1
             pair = question + ids[:room] + question[-1:]  # the last id of the question is [SEP]

@@ -16,7 +16,7 @@ from rag.errors import InvalidInput, SetupError
 from rag.inference.address import Address
 from rag.inference.model_service import ModelService
 from rag.inference.tokens import count, estimate, open_tokenizer
-from rag.protocols import Vectors
+from rag.protocols import Score, Vectors
 from rag.values import DIMS, Deadline
 
 DEFAULT_MAX_TOKENS = 512
@@ -181,9 +181,9 @@ class RemoteReranker:
             raise SetupError(exc.detail) from exc
         self._kind = self._kind or KINDS[all(0 <= score <= 1 for score in scores)]
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
-        """One logit for each text in order; None for a blank or refused text, and for those the deadline left out."""
-        scores: list[float | None] = [None] * len(texts)
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
+        """One logit for each text in order, but for a blank or refused text, and for those the deadline left out."""
+        scores: list[Score] = ["deadline" if text.strip() else "failed" for text in texts]
         if deadline.remaining_s() <= 0:
             return scores  # a request would be under way before the timeout is noticed
         wanted = [n for n, text in enumerate(texts) if text.strip()]
@@ -199,13 +199,13 @@ class RemoteReranker:
                 await _together(fill([wanted[n] for n in batch]) for batch in found)
         return scores
 
-    async def _logits(self, query: str, texts: Sequence[str]) -> list[float | None]:
+    async def _logits(self, query: str, texts: Sequence[str]) -> list[Score]:
         """A logit for each text; a batch that is refused is halved until the one at fault stands alone."""
         try:
             return [self._logit(score) for score in await self._asked(query, texts)]
         except InvalidInput:
             if len(texts) == 1:
-                return [None]
+                return ["failed"]
             middle = len(texts) // 2
             return [*await self._logits(query, texts[:middle]), *await self._logits(query, texts[middle:])]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rag.errors import ModelMissing, SetupError
-from rag.protocols import Vectors
+from rag.protocols import Score, Vectors
 from rag.values import Deadline
 
 BATCH = 8  # small enough to look at the clock between batches
@@ -67,15 +67,15 @@ class SentenceTransformerReranker:
         self.name = f"sentence-transformers:{name}"
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="sentence-transformers")
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
-        """One logit for each text in order; None for a blank text, and for those the deadline left out."""
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
+        """One logit for each text in order, but for a blank text, and for those the deadline left out."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self._score, query, list(texts), deadline)
 
-    def _score(self, query: str, texts: list[str], deadline: Deadline) -> list[float | None]:
+    def _score(self, query: str, texts: list[str], deadline: Deadline) -> list[Score]:
         from torch.nn import Identity  # noqa: PLC0415 - the extra brings it
 
-        scores: list[float | None] = [None] * len(texts)
+        scores: list[Score] = ["deadline" if text.strip() else "failed" for text in texts]
         order = sorted((n for n, text in enumerate(texts) if text.strip()), key=lambda n: len(texts[n]))
         for at in range(0, len(order), BATCH):
             if deadline.remaining_s() == 0:

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
 
-from rag.protocols import Reranker
+from rag.protocols import Reranker, Score
 from rag.values import Deadline, TenantId
 
 AT_A_TIME = 2  # requests in the model: its threads begin the next while the last pairs of one are under way
@@ -32,9 +32,9 @@ class SharedReranker:
         self._model = model
         self._turns = Turns(clock)
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
-        """One logit for each text in order; None where the model gave none, or at once for what it would not reach."""
-        scores: list[float | None] = [None] * len(texts)
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
+        """What the model gives each text in order, or at once "busy" for what it would not reach."""
+        scores: list[Score] = ["busy"] * len(texts)
         fit = self._turns.fitting(asker.get(), len(texts), deadline.remaining_s())
         if fit < min(FEWEST, len(texts)):
             return scores
@@ -43,7 +43,7 @@ class SharedReranker:
             if await turn.comes(deadline):
                 scores[:fit] = await self._model.score(query, texts[:fit], deadline)
         finally:
-            self._turns.leave(turn, scored=sum(score is not None for score in scores))
+            self._turns.leave(turn, scored=sum(isinstance(score, float) for score in scores))
         return scores
 
 

@@ -44,7 +44,7 @@ async def find_evidence(
     evidence = [
         Evidence(passage.n, start, text, score)
         for (passage, start, text), score in zip(found, scores, strict=True)
-        if score is not None
+        if isinstance(score, float)
     ]
     return sorted(evidence, key=lambda e: (-e.score, e.n, e.start))
 

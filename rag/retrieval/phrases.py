@@ -41,12 +41,16 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The chunks that hold the phrases, in which index and numbering, and whether every chunk that might was read."""
+    """The chunks that hold the phrases, in which index and numbering, and whether every chunk that might was read.
+
+    `missing` are the phrases, as they are quoted, that no chunk in scope has: of them, everything that might was read.
+    """
 
     ords: Ordinals
     generation: int
     numbering: int
     complete: bool
+    missing: tuple[str, ...] = ()
 
 
 def phrases(text: str) -> list[Phrase]:
@@ -74,20 +78,42 @@ async def holding(database: Database, tenant_id: TenantId, scope: Scope, wanted:
     async with database.snapshot(tenant_id) as tx:
         state = await index_state(tx, scope.index)
         check_analyser(state)
-        words = [terms for phrase in wanted for terms in phrase_terms(phrase.text, state.langs)]
-        if words:
-            candidates = await _with_words(tx, words, state)
-        else:
-            candidates = await scoped_ords(tx, scope, generation=state.generation)
-        newest = np.sort(candidates)[::-1][:MOST_READ]
-        patterns = [phrase.posix for phrase in wanted]
-        found: list[int] = []
-        for at in range(0, newest.size, BATCH):
-            some = newest[at : at + BATCH]
-            texts = await texts_to_search(tx, scope, some, patterns, generation=state.generation)
-            found += await asyncio.to_thread(_matching, texts, wanted)
-    ords, complete = np.array(sorted(found), np.int32), candidates.size <= MOST_READ
-    return Holding(ords, state.generation, state.numbering, complete)
+        found, complete = await _found(tx, scope, wanted, state, most=MOST_READ)
+        missing = () if found else await _missing(tx, scope, wanted, state, complete=complete)
+    return Holding(np.array(sorted(found), np.int32), state.generation, state.numbering, complete, missing)
+
+
+async def _found(
+    tx: TenantTx, scope: Scope, wanted: Sequence[Phrase], state: IndexState, *, most: int
+) -> tuple[list[int], bool]:
+    """The ordinals of the chunks that have every phrase, and whether those that might were no more than *most*."""
+    words = [terms for phrase in wanted for terms in phrase_terms(phrase.text, state.langs)]
+    if words:
+        candidates = await _with_words(tx, words, state)
+    else:
+        candidates = await scoped_ords(tx, scope, generation=state.generation)
+    newest = np.sort(candidates)[::-1][:most]
+    patterns = [phrase.posix for phrase in wanted]
+    found: list[int] = []
+    for at in range(0, newest.size, BATCH):
+        some = newest[at : at + BATCH]
+        texts = await texts_to_search(tx, scope, some, patterns, generation=state.generation)
+        found += await asyncio.to_thread(_matching, texts, wanted)
+    return found, candidates.size <= most
+
+
+async def _missing(
+    tx: TenantTx, scope: Scope, wanted: Sequence[Phrase], state: IndexState, *, complete: bool
+) -> tuple[str, ...]:
+    """Those of the phrases that no chunk has, where none has all of them; together they read no more than all did."""
+    if len(wanted) == 1:
+        return (wanted[0].text,) if complete else ()
+    missing = []
+    for phrase in wanted:
+        found, is_all = await _found(tx, scope, [phrase], state, most=MOST_READ // len(wanted))
+        if is_all and not found:
+            missing.append(phrase.text)
+    return tuple(missing)
 
 
 async def _with_words(tx: TenantTx, words: Sequence[set[str]], state: IndexState) -> Ordinals:

@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rag.errors import SetupError, UpstreamError
 from rag.protocols import Reranker
 from rag.retrieval.fusion import scaled
 from rag.telemetry import log
-from rag.values import Chunk, ContentId, Deadline, RerankState
+from rag.values import Chunk, ContentId, Deadline, Unscored
 
 SOFTNESS = 2.0  # logits: a steeper curve takes the good for the best, a flatter one tells nothing (decision 0012)
 
 
 async def score(
     model: Reranker, query: str, chunks: Mapping[ContentId, Chunk], *, deadline: Deadline
-) -> tuple[dict[ContentId, float], RerankState]:
-    """The logits of the chunks that could be scored in time, and how many those are; a model that fails scores none.
+) -> tuple[dict[ContentId, float], Unscored | None]:
+    """The logits of the chunks that could be scored in time, and why most of the others could not.
 
-    A score that is not finite is none: half precision overflows, and what is compared with NaN has no order.
+    A model that fails scores none. A score that is not finite is none: half precision overflows, and what is compared
+    with NaN has no order.
     """
     try:
         scores = await model.score(query, [chunk.indexed for chunk in chunks.values()], deadline)
     except (UpstreamError, SetupError) as exc:  # the fused order is an answer too
         log.warning("rerank skipped", code=exc.code, detail=exc.detail)
-        return {}, "skipped"
-    logits = {content: s for content, s in zip(chunks, scores, strict=True) if s is not None and math.isfinite(s)}
-    if not logits:
-        return {}, "skipped"
-    return logits, "full" if len(logits) == len(chunks) else "partial"
+        return {}, "failed"
+    logits: dict[ContentId, float] = {}
+    reasons: Counter[Unscored] = Counter()
+    for content, found in zip(chunks, scores, strict=True):
+        if not isinstance(found, float):
+            reasons[found] += 1
+        elif math.isfinite(found):
+            logits[content] = found
+        else:
+            reasons["failed"] += 1
+    return logits, max(reasons, key=reasons.__getitem__, default=None)
 
 
 def by_logit(fused: Sequence[ContentId], logits: Mapping[ContentId, float]) -> list[ContentId]:

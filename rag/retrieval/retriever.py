@@ -26,6 +26,7 @@ from rag.values import (
     Hit,
     LegResult,
     Question,
+    RerankReason,
     RerankState,
     Retrieval,
     TenantId,
@@ -61,23 +62,25 @@ class Retriever:
             question = await clock.timed("expansion", self._expanding(tenant_id, question))
         elif question.recall == "high":
             question = replace(question, expansion_state="no_chain")
-        dense, lexical = await self._candidates(tenant_id, question, clock)
+        dense, lexical, missing = await self._candidates(tenant_id, question, clock)
         order = Order.of(dense, lexical, self._ranking.of(dense.tuning))
-        hits, how = await self._hits(tenant_id, question, order, clock)
+        hits, reason = await self._hits(tenant_id, question, order, clock)
         return Retrieval(
             hits=tuple(hits[: question.top_k]),
             complete=dense.complete and lexical.complete,
-            rerank=how,
+            rerank=_how_far(hits, reason),
+            rerank_reason=reason,
             index_version=min(dense.index_version, lexical.index_version),
             timings_ms=clock.total(),
             expansion=question.expansion,
             expansion_state=question.expansion_state,
+            missing_phrases=missing,
         )
 
     async def _candidates(
         self, tenant_id: TenantId, question: Question, clock: Stopwatch
-    ) -> tuple[LegResult, LegResult]:
-        """What each leg finds of one index, among the chunks that hold what the question quotes."""
+    ) -> tuple[LegResult, LegResult, tuple[str, ...]]:
+        """What each leg finds of one index among the chunks that hold what the question quotes, and what none holds."""
         wanted = phrases(question.text)
         deadline = Deadline.after(self._ranking.leg_deadline_s)
         while True:  # again when the tenant's index was switched, or its chunks numbered anew, meanwhile
@@ -94,7 +97,7 @@ class Retriever:
                 continue
             if held and not held.complete:
                 dense = replace(dense, complete=False)
-            return dense, lexical
+            return dense, lexical, held.missing if held else ()
 
     async def _is_outdated(self, tenant_id: TenantId, held: Holding, leg: LegResult) -> bool:
         """Whether the ordinals of what holds the phrases are of another index or numbering than the tenant has now."""
@@ -103,24 +106,24 @@ class Retriever:
 
     async def _hits(
         self, tenant_id: TenantId, question: Question, order: Order, clock: Stopwatch
-    ) -> tuple[list[Hit], RerankState]:
-        """The hits, as many as the question takes or more, and what the cross-encoder did."""
+    ) -> tuple[list[Hit], RerankReason | None]:
+        """The hits, as many as the question takes or more, and why not all were reranked, where they were not."""
         if not question.rerank and question.top_k <= HEAD:
             first = order.first(question.top_k)
             chunks = await clock.timed("load", self._load(tenant_id, question, first))
             hits = first.among(chunks).hits(chunks, {})
             if len(hits) == len(first.fused) and varied(hits, question.text) is hits:
-                return hits, "skipped"  # those that follow change nothing
+                return hits, "not_asked"  # those that follow change nothing
         chunks = await clock.timed("load", self._load(tenant_id, question, order))
         order = order.among(chunks)  # the rest were deleted meanwhile
         if order.takes_feedback:
             order = await clock.timed("feedback", self._with_feedback(tenant_id, order))
         candidates = {content: chunks[content] for content in order.fused}
-        logits, how = await clock.timed("rerank", self._rerank(question, candidates))
+        logits, reason = await clock.timed("rerank", self._rerank(question, candidates))
         hits = order.hits(chunks, logits)
         if logits:  # that took a while
             hits = await self._still_visible(tenant_id, question, hits, generation=order.generation)
-        return varied(hits, question.text), how  # now: what is gone is repeated by nobody
+        return varied(hits, question.text), reason  # now: what is gone is repeated by nobody
 
     async def _load(self, tenant_id: TenantId, question: Question, order: Order) -> dict[ContentId, Chunk]:
         async with self._database.reading(tenant_id) as tx:
@@ -140,9 +143,20 @@ class Retriever:
 
     async def _rerank(
         self, question: Question, chunks: Mapping[ContentId, Chunk]
-    ) -> tuple[dict[ContentId, float], RerankState]:
+    ) -> tuple[dict[ContentId, float], RerankReason | None]:
+        """The logits of the first *chunks*, and why there are not all of them, where there are not."""
+        if not question.rerank:
+            return {}, "not_asked"
+        if not chunks:
+            return {}, "nothing_found"
         candidates = dict(islice(chunks.items(), self._ranking.rerank_top))
-        if not question.rerank or not candidates:
-            return {}, "skipped"
+        if not candidates:
+            return {}, "switched_off"
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
         return await score(self._reranker, question.text, candidates, deadline=deadline)
+
+
+def _how_far(hits: list[Hit], reason: RerankReason | None) -> RerankState:
+    if reason is None:
+        return "full"
+    return "skipped" if all(hit.rerank_score is None for hit in hits) else "partial"

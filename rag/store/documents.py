@@ -21,7 +21,8 @@ from rag.values import ChunkId, DocumentId, Scalar, document_id
 class StoredDocument:
     """A stored document as its tenant sees it; `text` only where one was asked for.
 
-    `quarantined` are the chunks without a vector: start, end and the reason.
+    `folder` is the one that `rag ingest` keeps it in, `quarantined` are the chunks without a vector: start, end and the
+    reason.
     """
 
     document_id: DocumentId
@@ -39,9 +40,18 @@ class StoredDocument:
     valid_to: datetime | None
     created_at: datetime
     updated_at: datetime
+    folder: str | None
     chunks: int
     quarantined: list[dict[str, object]]
     text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What went with a document: its versions, and uploads that were still under way."""
+
+    versions: int
+    uploads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +73,8 @@ async def fingerprints(tx: TenantTx, ids: Sequence[DocumentId]) -> dict[Document
     return {DocumentId(row[0]): bytes(row[1]) for row in await tx.fetch("fingerprints", document_ids=list(ids))}
 
 
-async def delete_document(tx: TenantTx, external_id: str) -> None:
-    """Delete a document, every version of it, from every leg, and any upload of it that is still under way.
+async def delete_document(tx: TenantTx, external_id: str) -> Deleted:
+    """What went: a document is deleted, every version of it, from every leg, and any upload still under way.
 
     Other transactions see it wholly until this one commits. Raises NotFound when there is none.
     """
@@ -79,25 +89,32 @@ async def delete_document(tx: TenantTx, external_id: str) -> None:
     await forget_answers(tx, versions)
     await tx.run("give_ordinals", added=0)
     await ask_upkeep(tx)
+    return Deleted(len(versions), cancelled)
 
 
 async def get_document(
-    tx: TenantTx, external_id: str, groups: frozenset[str], version: int | None = None
+    tx: TenantTx, external_id: str, groups: frozenset[str] | None, version: int | None = None
 ) -> StoredDocument:
     """A version of the document with its text, by default the current one, if one of *groups* may see it.
 
-    Raises NotFound otherwise.
+    None stands for whoever runs the service, who sees all. Raises NotFound otherwise.
     """
-    rows = await tx.fetch("get_document", external_id=external_id, groups=sorted(groups), version=version)
+    rows = await tx.fetch("get_document", external_id=external_id, groups=_listed(groups), version=version)
     if not rows:
         what = f"document {external_id!r}" if version is None else f"version {version} of document {external_id!r}"
         raise NotFound(f"there is no {what}")
     return _from_row(rows[0])
 
 
-async def list_documents(tx: TenantTx, groups: frozenset[str], *, after: str, limit: int) -> list[StoredDocument]:
-    """Up to *limit* documents by external id, those after *after*, without their texts."""
-    rows = await tx.fetch("list_documents", after=after, limit=limit, groups=sorted(groups))
+async def list_documents(
+    tx: TenantTx, groups: frozenset[str] | None, *, after: str, limit: int, prefix: str = "", folder: str | None = None
+) -> list[StoredDocument]:
+    """Up to *limit* documents by external id, those after *after*, without their texts; *groups* as above.
+
+    Of those whose external id begins with *prefix*, and in *folder*, where one is named.
+    """
+    narrowed = {"prefix": prefix, "folder": folder, "groups": _listed(groups)}
+    rows = await tx.fetch("list_documents", after=after, limit=limit, **narrowed)
     return [_from_row(row) for row in rows]
 
 
@@ -112,6 +129,10 @@ async def list_chunks(
     if not rows:
         raise NotFound(f"there is no document {external_id!r}")
     return [StoredChunk(*row) for row in rows if row[0] is not None]
+
+
+def _listed(groups: frozenset[str] | None) -> list[str] | None:
+    return None if groups is None else sorted(groups)
 
 
 def _from_row(row: TupleRow) -> StoredDocument:

@@ -10,8 +10,7 @@ from rag.calls import Usage
 from rag.store.engine import Database
 from rag.store.ledger import Settlement, settle
 from rag.store.tenancy import create_tenant
-from rag.values import TenantId
-from tests.e2e.conftest import Caller, MakeKey
+from tests.e2e.conftest import CORPUS, Caller, MakeKey
 from tests.e2e.test_refusals_http import assert_problem
 from tests.integration.spending import entry
 
@@ -92,17 +91,18 @@ async def test_only_administrators_may_see_or_set_what_their_tenant_may_use(
 
 
 async def test_a_query_is_in_the_usage_of_its_tenant_and_in_no_other(
-    acme: Caller, acme_id: TenantId, rival: Caller, make_key: MakeKey
+    http: httpx2.AsyncClient, service_database: Database, tenant_names: Any, make_key: MakeKey, rival: Caller
 ) -> None:
-    admin = Caller(acme.http, await make_key(acme_id, "admin"))
+    tenant = await create_tenant(service_database, next(tenant_names))  # acme's usage is of every test before
+    admin = Caller(http, await make_key(tenant, "query ingest admin"))
+    await admin.put("refunds.md", json=CORPUS["guides/refunds.md"])
     path = "/v1/admin/usage?group_by=feature,model,day"
-    before = (await admin.send("GET", path)).json()["total"]["calls"]
     theirs = (await rival.send("GET", path)).json()["total"]["calls"]
 
-    await acme.query("How long does a refund take?")
+    await admin.query("How long does a refund take?")
     used = (await admin.send("GET", path)).json()
 
-    assert used["total"]["calls"] == before + 1
+    assert used["total"]["calls"] == 1
     assert [(g["feature"], g["model"].partition("/")[0], g["cost"]) for g in used["groups"]] == [
         ("query", "extractive", "0")
     ]

@@ -96,6 +96,22 @@ async def test_a_question_without_evidence_is_a_completion_that_says_so(acme: Ca
     assert response.text.endswith("data: [DONE]\r\n\r\n") == stream
 
 
+async def test_a_phrase_that_no_chunk_has_is_named_beside_every_answer(
+    client: openai.AsyncOpenAI, acme: Caller
+) -> None:
+    asks = '"takes ninety days" refund'
+
+    whole = await client.chat.completions.create(**asked(asks))
+    stream = await client.chat.completions.create(**asked(asks, stream=True))
+    *_, last = [chunk async for chunk in stream]
+
+    named = ["takes ninety days"]
+    assert whole.choices[0].message.model_extra["missing_phrases"] == named  # type: ignore[index]
+    assert last.choices[0].delta.model_extra["missing_phrases"] == named  # type: ignore[index]
+    assert (await acme.query(asks))["missing_phrases"] == named
+    assert (await acme.query(REFUND))["missing_phrases"] == []
+
+
 async def test_a_tenant_is_answered_from_its_own_documents(rival: Caller, client: openai.AsyncOpenAI) -> None:
     async with client_of(rival) as other:
         theirs = await other.chat.completions.create(**asked(REFUND))

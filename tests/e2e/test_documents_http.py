@@ -141,6 +141,23 @@ async def test_documents_are_listed_in_pages(newcomer: Caller) -> None:
     assert all(d["text"] is None and d["chunks"] >= 1 for d in first["documents"])
 
 
+async def test_documents_are_listed_by_prefix_or_folder(newcomer: Caller) -> None:
+    for name in ("guides/a.md", "guides/b.md", "news.md"):
+        await newcomer.put(name, json={"text": TEXT})
+
+    async def page(**params: Any) -> tuple[list[str], str | None]:
+        body = (await newcomer.send("GET", "/v1/documents", params=params)).json()
+        return [document["external_id"] for document in body["documents"]], body["next"]
+
+    assert await page(prefix="guides/", limit=1) == (["guides/a.md"], "guides/a.md")
+    assert await page(prefix="guides/", after="guides/a.md") == (["guides/b.md"], None)
+    assert await page(prefix="guides_") == ([], None)
+    assert await page(folder="default") == ([], None)  # what comes over HTTP is in none
+    assert (await newcomer.document("news.md"))["folder"] is None
+    nul = await newcomer.send("GET", "/v1/documents", params={"prefix": "a\0"})
+    assert (nul.status_code, nul.json()["code"]) == (422, "invalid_input")
+
+
 async def test_a_document_with_groups_is_listed_and_read_only_by_their_members(acme: Caller, acme_hr: Caller) -> None:
     async def names(caller: Caller) -> set[str]:
         return {d["external_id"] for d in (await caller.send("GET", "/v1/documents")).json()["documents"]}

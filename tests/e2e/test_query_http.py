@@ -38,6 +38,7 @@ async def test_a_question_is_answered_with_citations(acme: Caller) -> None:
     assert answer["status"] == "answered"
     assert "five business days" in answer["answer"]
     assert (answer["provider"], answer["cache"]) == ("extractive", "off")
+    assert (answer["rerank"], answer["rerank_reason"]) == ("full", None)
     assert answer["citations"][0]["external_id"] == "guides/refunds.md"
     assert f"[{answer['citations'][0]['n']}]" in answer["answer"]
     assert {"retrieval", "model", "total", "retrieval.dense"} <= answer["timings_ms"].keys()

@@ -30,7 +30,7 @@ async def test_a_search_finds_the_chunk_that_answers(acme: Caller) -> None:
     assert found["hits"][0]["external_id"] == "guides/refunds.md"
     assert "five business days" in found["hits"][0]["text"]
     assert found["hits"][0]["breadcrumb"][:1] == ["Refunds"]
-    assert (found["complete"], found["rerank"]) == (True, "full")
+    assert (found["complete"], found["rerank"], found["rerank_reason"]) == (True, "full", None)
     assert {"dense", "lexical", "rerank", "total"} <= found["timings_ms"].keys()
 
 
@@ -72,7 +72,7 @@ async def test_scores_fall_and_chunks_come_once(acme: Caller) -> None:
 async def test_without_rerank_the_fused_order_stands(acme: Caller) -> None:
     found = await acme.search("refund", rerank=False, explain=True)
 
-    assert found["rerank"] == "skipped"
+    assert (found["rerank"], found["rerank_reason"]) == ("skipped", "not_asked")
     assert [hit["ranks"]["fused"]["rank"] for hit in found["hits"]] == list(range(1, len(found["hits"]) + 1))
     assert all(hit["ranks"]["rerank"] is None for hit in found["hits"])
 
@@ -126,6 +126,16 @@ async def test_a_quoted_phrase_narrows_both_legs(acme: Caller) -> None:
     assert len(await acme.found('processing fees"', top_k=100)) > 1
 
 
+async def test_a_phrase_that_no_chunk_has_is_named_to_who_may_not_see_it(acme: Caller, acme_hr: Caller) -> None:
+    outside = await acme.search('salary "band B7" "processing refund"')
+    member = await acme_hr.search('salary "band B7" "processing refund"')
+    plain = await acme.search("salary band B7")
+
+    assert (outside["hits"], outside["missing_phrases"]) == ([], ["band B7", "processing refund"])
+    assert (member["hits"], member["missing_phrases"]) == ([], ["processing refund"])
+    assert plain["missing_phrases"] == []
+
+
 @pytest.mark.parametrize("question", ["???", '"???"', '""', '"', "'; --", "\\", "the of and"])
 async def test_a_question_without_words_is_served(acme: Caller, question: str) -> None:
     hits = (await acme.search(question, explain=True))["hits"]
@@ -156,4 +166,5 @@ async def test_a_search_as_of_a_moment_finds_what_was_valid_then(acme: Caller) -
 async def test_a_tenant_without_documents_finds_nothing(newcomer: Caller) -> None:
     found = await newcomer.search("refund")
 
-    assert (found["hits"], found["complete"], found["rerank"], found["index_version"]) == ([], True, "skipped", 0)
+    assert (found["hits"], found["complete"], found["index_version"]) == ([], True, 0)
+    assert (found["rerank"], found["rerank_reason"]) == ("skipped", "nothing_found")

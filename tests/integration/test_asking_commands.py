@@ -20,15 +20,17 @@ def test_a_long_text_is_cut_at_a_word_with_an_ellipsis(run: Run, tmp_path: Path)
 
 
 def test_phrases_that_no_chunk_has_are_named_as_the_reason(run: Run, tmp_path: Path) -> None:
-    write(tmp_path, {"fees.md": "A licence costs 1,000,000 dollars."})
+    write(tmp_path, {"fees.md": "A licence costs 1,000,000 dollars.", "refunds.md": "Refunds take five days."})
     run("ingest", tmp_path)
 
     quoted = run("search", 'costs "1000000"')
     asked = run("ask", '"1000000" "dollars"')
+    apart = run("search", '"five days" "dollars"')
     plain = run("search", "costs 1000000")
 
     assert quoted.stdout.splitlines()[0] == f'no chunk has the phrase "1000000", {MARKS}'
-    assert asked.stdout.splitlines()[-1] == f'no chunk has the phrases "1000000" and "dollars", {MARKS}'
+    assert asked.stdout.splitlines()[-1] == f'no chunk has the phrase "1000000", {MARKS}'
+    assert apart.stdout.splitlines()[0] == f'no chunk has the phrases "five days" and "dollars" together, {MARKS}'
     assert plain.stdout.startswith("1. fees.md")
 
 
@@ -50,7 +52,7 @@ def test_why_hits_were_not_reranked_is_told_and_nothing_of_it_without_hits(run: 
     assert endings == [
         "rerank full",
         "rerank skipped: as --no-rerank says",
-        "rerank skipped: the cross-encoder failed or had no time",
+        "rerank skipped: its time was over (RAG_RERANK_DEADLINE_S)",
     ]
 
 

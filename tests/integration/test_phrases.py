@@ -81,7 +81,56 @@ async def test_a_chunk_must_have_every_phrase(retriever: Retriever, policies: Te
 async def test_a_phrase_that_nothing_has_finds_nothing(retriever: Retriever, policies: TenantId) -> None:
     result = await search(retriever, policies, 'annual leave "parental leave"')
 
-    assert (result.hits, result.complete) == ((), True)
+    assert (result.hits, result.complete, result.missing_phrases) == ((), True, ("parental leave",))
+
+
+async def test_of_several_phrases_those_are_named_that_no_chunk_has(retriever: Retriever, policies: TenantId) -> None:
+    async def missing(text: str) -> tuple[str, ...]:
+        return (await search(retriever, policies, text)).missing_phrases
+
+    assert await missing('"annual leave" «Parental Leave» “be or not to be” "or not be to"') == (
+        "Parental Leave", "or not be to",
+    )  # fmt: skip
+    assert await missing('"annual leave" "annual report"') == ()  # in two chunks
+    assert await missing('"annual leave" "25 days"') == ()
+    assert await missing("parental leave") == ()
+
+
+async def test_a_phrase_is_missing_for_those_who_may_not_see_where_it_stands(
+    database: Database, retriever: Retriever, tenant: TenantId
+) -> None:
+    facets = {"open": Facets(doc_type="note"), "closed": Facets(acl=("hr",))}
+    texts = {"open": "annual leave", "closed": "parental leave"}
+    await store(database, tenant, [prepared(name, texts[name], facets=f) for name, f in facets.items()])
+    both, notes = '"annual leave" "parental leave"', Leaf("doc_type", "eq", "note")
+
+    outside = await search(retriever, tenant, both)
+    member = await search(retriever, tenant, both, scope(groups=["hr"]))
+    filtered = await search(retriever, tenant, both, scope(notes, groups=["hr"]))
+
+    assert [found.missing_phrases for found in (outside, member, filtered)] == [
+        ("parental leave",), (), ("parental leave",),
+    ]  # fmt: skip
+
+
+async def test_a_phrase_that_may_stand_in_an_unread_text_is_not_called_missing(
+    database: Database, retriever: Retriever, tenant: TenantId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag.retrieval.phrases.MOST_READ", 10)
+    await store(database, tenant, [prepared(f"doc-{n:02}", f"{STOP} {n}") for n in range(12)])
+
+    one = await search(retriever, tenant, '"not be or to"')
+    two = await search(retriever, tenant, '"not be or to" "parental leave"')
+
+    assert (one.hits, one.missing_phrases, one.complete) == ((), (), False)
+    assert two.missing_phrases == ("parental leave",)
+
+
+async def test_a_question_without_quotes_is_not_looked_up_for_phrases(retriever: Retriever, policies: TenantId) -> None:
+    plain = await search(retriever, policies, "annual leave")
+    quoting = await search(retriever, policies, '"annual leave"')
+
+    assert ["phrases" in found.timings_ms for found in (plain, quoting)] == [False, True]
 
 
 @pytest.mark.parametrize("text", ['annual leave" policy', 'annual leave policy "?!"', 'annual leave policy ""'])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rag.protocols import Reranker
+from rag.protocols import Reranker, Score
 from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.feedback import HEAD
@@ -48,7 +48,7 @@ class Interrupted(FakeReranker):
         self._tenant = tenant
         self.deleted = ""
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
         self.deleted = next(name for name, text in TEXTS.items() if text in texts[0])
         async with self._database.tenant(self._tenant) as tx:
             await delete_document(tx, self.deleted)

@@ -107,17 +107,20 @@ SELECT %(tenant_id)s, %(generation)s, p.term, p.block, p.n, p.ords, p.weights
 -- name: get_document
 -- One version of a document, the current one when none is named, with everything but its fingerprint.
 SELECT document_id, external_id, version, superseded, title, doc_type, source, lang, tags, metadata, acl, valid_from,
-       valid_to, created_at, updated_at, chunk_count, quarantined, text
+       valid_to, created_at, updated_at, folder, chunk_count, quarantined, text
   FROM documents
- WHERE tenant_id = %(tenant_id)s AND external_id = %(external_id)s AND (acl = '{}' OR acl && %(groups)s)
+ WHERE tenant_id = %(tenant_id)s AND external_id = %(external_id)s
+   AND (%(groups)s::text[] IS NULL OR acl = '{}' OR acl && %(groups)s)
    AND version = coalesce(%(version)s::int, version) AND (%(version)s::int IS NOT NULL OR NOT superseded);
 
 -- name: list_documents
--- A page of documents after an external id, without texts.
+-- A page of documents after an external id, of those that begin so and are in that folder, without texts.
 SELECT document_id, external_id, version, superseded, title, doc_type, source, lang, tags, metadata, acl, valid_from,
-       valid_to, created_at, updated_at, chunk_count, quarantined, NULL
+       valid_to, created_at, updated_at, folder, chunk_count, quarantined, NULL
   FROM documents
- WHERE tenant_id = %(tenant_id)s AND external_id > %(after)s AND NOT superseded AND (acl = '{}' OR acl && %(groups)s)
+ WHERE tenant_id = %(tenant_id)s AND external_id > %(after)s AND NOT superseded
+   AND (%(groups)s::text[] IS NULL OR acl = '{}' OR acl && %(groups)s)
+   AND starts_with(external_id, %(prefix)s) AND (%(folder)s::text IS NULL OR folder = %(folder)s)
  ORDER BY external_id
  LIMIT %(limit)s;
 

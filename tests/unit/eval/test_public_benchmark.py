@@ -106,7 +106,9 @@ def test_queries_with_judgements_are_measured(tmp_path: Path) -> None:
     def handler(request: httpx2.Request) -> httpx2.Response:
         bodies.append(json.loads(request.content))
         hits = [{"chunk_id": f"c{n}", "external_id": f"d{n}", "text": ""} for n in (3, 1)]
-        return httpx2.Response(200, json={"hits": hits, "complete": True, "rerank": "skipped"})
+        return httpx2.Response(
+            200, json={"hits": hits, "complete": True, "rerank": "skipped", "rerank_reason": "not_asked"}
+        )
 
     http = httpx2.AsyncClient(base_url="http://service", transport=httpx2.MockTransport(handler))
     service = Service(http, {Asker(benchmark.tenant): "k"})
@@ -115,4 +117,4 @@ def test_queries_with_judgements_are_measured(tmp_path: Path) -> None:
     assert bodies == [{"query": "query 2", "top_k": 100, "rerank": False}]
     assert (result["mrr@10"], result["recall@1"], result["recall@50"]) == (0.5, 0.0, 1.0)
     assert (result["queries"], result["queries_without_qrels"], result["docs"]) == (1, 1, 3)
-    assert json.loads(json.dumps(result))["reranks"] == {"skipped": 1}
+    assert json.loads(json.dumps(result))["reranks"] == {"skipped: not_asked": 1}

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from rag.protocols import Score
 from rag.values import Chunk, ChunkId, Deadline, DocumentId, Passage
 
 
@@ -18,9 +19,9 @@ class TableReranker:
         self.scores = scores
         self.asked: list[list[str]] = []
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
         self.asked.append(list(texts))
-        return [self.scores.get(text.rpartition("\n")[2]) for text in texts]
+        return [self.scores.get(text.rpartition("\n")[2], "deadline") for text in texts]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rag.inference.memory import PAIR_BYTES, RememberingReranker
+from rag.protocols import Score
 from rag.values import Deadline
 from tests.fakes import FakeReranker
 
@@ -23,7 +24,7 @@ class Counting:
     name = "counting"
     langs = None
 
-    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[float | None]:
+    async def score(self, query: str, texts: Sequence[str], deadline: Deadline) -> list[Score]:
         return [float(query) + n / 100 for n in range(len(texts))]
 
 
@@ -68,7 +69,7 @@ async def test_what_the_deadline_left_out_is_asked_for_again() -> None:
     first = await reranker.score("q", ["a", "bb"], LATER)
     second = await reranker.score("q", ["a", "bb"], LATER)
 
-    assert first == [101.0, None]
+    assert first == [101.0, "deadline"]
     assert second == [101.0, 102.0]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from rag.errors import InvalidInput, ModelMissing, SetupError, UpstreamError
 from rag.inference.remote import AT_A_TIME, BATCH_TEXTS, RemoteEmbedder, RemoteReranker, batches
+from rag.protocols import Score
 from rag.values import DIMS, Deadline
 from tests.unit.rag.model_server import Body, ModelServer, embeddings, scores
 
@@ -35,7 +36,7 @@ async def embed(server: ModelServer, texts: Sequence[str], **options: object) ->
         return (await RemoteEmbedder(service).embed_documents(texts)).tolist()
 
 
-async def score(server: ModelServer, texts: Sequence[str], **options: object) -> list[float | None]:
+async def score(server: ModelServer, texts: Sequence[str], **options: object) -> list[Score]:
     async with server.open("RAG_RERANKER", options={"scores": "logits", **options}) as service:
         return await RemoteReranker(service).score("q", texts, LATER)
 
@@ -276,14 +277,14 @@ async def test_a_service_that_does_not_fit_is_a_wrong_setting(reply: object, rea
 async def test_scores_are_put_back_by_their_index_and_blank_texts_are_not_sent() -> None:
     server = by_scores(a=-3.5, b=7.25)
 
-    assert await score(server, ["", "a", " \n", "b"]) == [None, -3.5, None, 7.25]
+    assert await score(server, ["", "a", " \n", "b"]) == ["failed", -3.5, "failed", 7.25]
     assert server.bodies == [{"model": "m", "query": "q", "documents": ["a", "b"]}]
 
 
 async def test_only_blank_texts_are_no_request() -> None:
     server = by_scores()
 
-    assert await score(server, ["", " "]) == [None, None]
+    assert await score(server, ["", " "]) == ["failed", "failed"]
     assert server.requests == []
 
 
@@ -356,7 +357,7 @@ async def test_a_text_that_is_refused_has_no_score_and_costs_no_other() -> None:
             return httpx2.Response(413, text="too long")
         return scores([1.0] * len(body["documents"]))
 
-    assert await score(ModelServer(answer), ["a", "b", "poison", "c"]) == [1.0, 1.0, None, 1.0]
+    assert await score(ModelServer(answer), ["a", "b", "poison", "c"]) == [1.0, 1.0, "failed", 1.0]
 
 
 async def test_texts_that_the_deadline_left_out_have_no_score() -> None:
@@ -368,14 +369,14 @@ async def test_texts_that_the_deadline_left_out_have_no_score() -> None:
     async with ModelServer(answer).open("RAG_RERANKER", options={"scores": "logits"}) as service:
         found = await RemoteReranker(service).score("q", ["a"] * BATCH_TEXTS + ["slow", "b"], Deadline.after(0.2))
 
-    assert found == [2.0] * BATCH_TEXTS + [None, None]
+    assert found == [2.0] * BATCH_TEXTS + ["deadline", "deadline"]
 
 
 async def test_after_the_deadline_nothing_is_sent() -> None:
     server = by_scores(a=1.0)
 
     async with server.open("RAG_RERANKER") as service:
-        assert await RemoteReranker(service).score("q", ["a"], Deadline(0.0)) == [None]
+        assert await RemoteReranker(service).score("q", ["a"], Deadline(0.0)) == ["deadline"]
 
     assert server.requests == []
 

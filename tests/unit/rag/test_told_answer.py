@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, get_args
 from uuid import UUID
 
 from rag.calls import Answer, Degraded, Unsupported, Usage
-from rag.commands.asking import told
-from rag.values import ChunkId, Citation, DocumentId, Retrieval
+from rag.commands.asking import UNRANKED, told
+from rag.values import Chunk, ChunkId, Citation, DocumentId, Hit, RerankReason, Retrieval
 
 CHUNK, DOCUMENT = ChunkId(UUID(int=1)), DocumentId(UUID(int=2))
 
@@ -66,3 +67,18 @@ def test_a_kept_answer_and_the_fate_of_high_recall_are_told() -> None:
     *_, last = told(answer(cache="hit", retrieval=nothing))
 
     assert last == "answered by small (kept answer); expansion no_chain; model 12 ms, total 20 ms"
+
+
+def test_that_the_sources_were_not_all_reranked_is_told_and_why(chunk: Callable[..., Chunk]) -> None:
+    hit = Hit(chunk(0, 9), score=1.0, fused_rank=1, fused_score=1.0)
+    found = Retrieval(
+        hits=(hit,), complete=True, rerank="partial", rerank_reason="busy", index_version=1, timings_ms={}
+    )
+
+    *_, last = told(answer(retrieval=found))
+
+    assert last == "answered by small; rerank partial: too many questions were before it; model 12 ms, total 20 ms"
+
+
+def test_every_reason_for_hits_that_are_not_reranked_has_its_words() -> None:
+    assert set(UNRANKED) == set(get_args(RerankReason))
