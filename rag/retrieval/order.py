@@ -47,8 +47,9 @@ class Order:
 
     @property
     def takes_feedback(self) -> bool:
-        """Whether `with_feedback` may change it: ranks stay what they are."""
-        return len(self.fused) > HEAD and self.ranking.fusion == "scores"
+        """Whether `with_feedback` may change it: ranks stay what they are, and so does what no dense leg found."""
+        found_by_nearness = self.ranking.dense_weight > 0 and bool(self.legs[0].ranked)
+        return len(self.fused) > HEAD and self.ranking.fusion == "scores" and found_by_nearness
 
     def with_feedback(self, vectors: Mapping[ContentId, Vectors]) -> Order:
         """What follows the first sorted by what the best are like, as much as the dense leg counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import islice
 
 from rag.analysis import analyse
@@ -22,17 +23,27 @@ def repeats(chunks: Sequence[Chunk], question: str) -> list[bool]:
 
     It does not where the chunk, or what it stands under, has a word of the question that the earlier one lacks.
     """
-    kept: list[tuple[Chunk, Shingles]] = []  # no repeats
+
+    @cache  # most chunks are like none: then no words are looked for
+    def wanted() -> frozenset[str]:
+        return frozenset(analyse(question))
+
+    @cache
+    def named(n: int) -> frozenset[str]:
+        under = (chunks[n].title, *chunks[n].breadcrumb, chunks[n].indexed)
+        return wanted().intersection(analyse("\n".join(under)))
+
+    kept: list[tuple[int, Shingles]] = []  # no repeats
     seen: Shingles = set()  # all of theirs
     found: list[bool] = []
-    for chunk in chunks:
+    for n, chunk in enumerate(chunks):
         shingles = _shingles(chunk.text)
         # of so few of them, one at least is in whatever is alike
         few = frozenset(islice(shingles, len(shingles) - math.ceil(ALIKE * len(shingles)) + 1))
         near = [] if seen.isdisjoint(few) else [earlier for earlier, theirs in kept if _alike(shingles, theirs, few)]
-        found.append(any(not _adds(chunk, earlier, question) for earlier in near))
-        if not found[-1]:
-            kept.append((chunk, shingles))
+        found.append(any(named(n) <= named(earlier) for earlier in near))
+        if not found[n]:
+            kept.append((n, shingles))
             seen |= shingles
     return found
 
@@ -49,12 +60,3 @@ def _shingles(text: str) -> Shingles:
     if len(words) <= WORDS:
         return {tuple(words)}
     return set(zip(words, words[1:], words[2:], strict=False))
-
-
-def _adds(chunk: Chunk, earlier: Chunk, question: str) -> bool:
-    wanted = set(analyse(question))
-    return bool((wanted & _words(chunk)) - _words(earlier))
-
-
-def _words(chunk: Chunk) -> set[str]:
-    return set(analyse("\n".join((chunk.title, *chunk.breadcrumb, chunk.indexed))))

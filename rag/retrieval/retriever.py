@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
@@ -108,30 +109,33 @@ class Retriever:
         self, tenant_id: TenantId, question: Question, order: Order, clock: Stopwatch
     ) -> tuple[list[Hit], RerankReason | None]:
         """The hits, as many as the question takes or more, and why not all were reranked, where they were not."""
-        if not question.rerank and question.top_k <= HEAD:
-            first = order.first(question.top_k)
-            chunks = await clock.timed("load", self._load(tenant_id, question, first))
-            hits = first.among(chunks).hits(chunks, {})
-            if len(hits) == len(first.fused) and varied(hits, question.text) is hits:
-                return hits, "not_asked"  # those that follow change nothing
-        chunks = await clock.timed("load", self._load(tenant_id, question, order))
-        order = order.among(chunks)  # the rest were deleted meanwhile
-        if order.takes_feedback:
-            order = await clock.timed("feedback", self._with_feedback(tenant_id, order))
-        candidates = {content: chunks[content] for content in order.fused}
-        logits, reason = await clock.timed("rerank", self._rerank(question, candidates))
+        reason = self._left_out(question)
+        if reason and question.top_k <= HEAD:
+            first, chunks = await clock.timed("load", self._loaded(tenant_id, question, order.first(question.top_k)))
+            hits = first.hits(chunks, {})
+            if len(hits) == min(question.top_k, len(order.fused)) and varied(hits, question.text) is hits:
+                return hits, reason  # those that follow change nothing
+        order, chunks = await clock.timed("load", self._loaded(tenant_id, question, order))
+        logits: dict[ContentId, float] = {}
+        if not reason:
+            candidates = {content: chunks[content] for content in order.fused}
+            logits, reason = await clock.timed("rerank", self._rerank(question, candidates))
         hits = order.hits(chunks, logits)
         if logits:  # that took a while
             hits = await self._still_visible(tenant_id, question, hits, generation=order.generation)
-        return varied(hits, question.text), reason  # now: what is gone is repeated by nobody
+        # now: what is gone is repeated by nobody; in a thread, where a hundred that are alike take half a second
+        return await asyncio.to_thread(varied, hits, question.text), reason
 
-    async def _load(self, tenant_id: TenantId, question: Question, order: Order) -> dict[ContentId, Chunk]:
+    async def _loaded(
+        self, tenant_id: TenantId, question: Question, order: Order
+    ) -> tuple[Order, dict[ContentId, Chunk]]:
+        """The order among the chunks that are still there, with feedback, and these chunks, read last."""
+        contents, generation = list(order.fused), order.generation
         async with self._database.reading(tenant_id) as tx:
-            return await load_chunks(tx, question.scope, list(order.fused), generation=order.generation)
-
-    async def _with_feedback(self, tenant_id: TenantId, order: Order) -> Order:
-        async with self._database.reading(tenant_id) as tx:
-            return order.with_feedback(await known_vectors(tx, list(order.fused), generation=order.generation))
+            vectors = await known_vectors(tx, contents, generation=generation) if order.takes_feedback else {}
+            chunks = await load_chunks(tx, question.scope, contents, generation=generation)
+        order = order.among(chunks)
+        return (order.with_feedback(vectors) if vectors else order), chunks
 
     async def _still_visible(
         self, tenant_id: TenantId, question: Question, hits: list[Hit], *, generation: int
@@ -141,17 +145,19 @@ class Retriever:
             visible = await still_visible(tx, question.scope, shown, generation=generation)
         return [hit for hit in hits if hit.chunk.chunk_id in visible]
 
+    def _left_out(self, question: Question) -> RerankReason | None:
+        """Why the cross-encoder is not to read anything for the question."""
+        if not question.rerank:
+            return "not_asked"
+        return None if self._ranking.rerank_top else "switched_off"
+
     async def _rerank(
         self, question: Question, chunks: Mapping[ContentId, Chunk]
     ) -> tuple[dict[ContentId, float], RerankReason | None]:
         """The logits of the first *chunks*, and why there are not all of them, where there are not."""
-        if not question.rerank:
-            return {}, "not_asked"
         if not chunks:
             return {}, "nothing_found"
         candidates = dict(islice(chunks.items(), self._ranking.rerank_top))
-        if not candidates:
-            return {}, "switched_off"
         deadline = Deadline.after(self._ranking.rerank_deadline_s)
         return await score(self._reranker, question.text, candidates, deadline=deadline)
 

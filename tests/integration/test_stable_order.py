@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rag.protocols import Reranker, Score
+from rag.protocols import Leg, Ordinals, Reranker, Score
 from rag.ranking import Ranking
 from rag.retrieval.dense import DenseLeg
 from rag.retrieval.feedback import HEAD
@@ -14,7 +14,7 @@ from rag.retrieval.lexical import LexicalLeg
 from rag.retrieval.retriever import Retriever
 from rag.store.documents import delete_document
 from rag.store.engine import Database
-from rag.values import Deadline, Question, TenantId
+from rag.values import Deadline, LegResult, Question, TenantId
 from tests.conftest import MakeTenant, open_service_database
 from tests.fakes import FakeReranker, embedders
 from tests.integration.corpus import prepared, scope, store
@@ -55,11 +55,28 @@ class Interrupted(FakeReranker):
         return await super().score(query, texts, deadline)
 
 
-def retriever(database: Database, reranker: Reranker | None = None) -> Retriever:
+class Deleting:
+    """A lexical leg after which a document is deleted."""
+
+    def __init__(self, database: Database, external_id: str) -> None:
+        self._leg = LexicalLeg(database)
+        self._database = database
+        self._external_id = external_id
+
+    async def __call__(
+        self, tenant_id: TenantId, question: Question, depth: int, *, within: Ordinals | None = None
+    ) -> LegResult:
+        found = await self._leg(tenant_id, question, depth, within=within)
+        async with self._database.tenant(tenant_id) as tx:
+            await delete_document(tx, self._external_id)
+        return found
+
+
+def retriever(database: Database, reranker: Reranker | None = None, *, lexical: Leg | None = None) -> Retriever:
     return Retriever(
         database,
         dense=DenseLeg(database, embedders(), exact_below=10_000),
-        lexical=LexicalLeg(database),
+        lexical=lexical or LexicalLeg(database),
         reranker=reranker or FakeReranker(),
         ranking=Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=2.0),
     )
@@ -138,6 +155,32 @@ async def test_the_order_of_ingestion_and_a_restart_change_nothing(
 
     assert [name for name, _ in first] == [name for name, _ in second] == [name for name, _ in third]
     assert [score for _, score in first] == pytest.approx([score for _, score in second])
+
+
+@pytest.mark.parametrize("rerank", [True, False], ids=["reranked", "fused"])
+async def test_nor_does_it_where_there_are_many(database: Database, make_tenant: MakeTenant, rerank: bool) -> None:
+    texts = {f"{n}.md": f"label {n % 3} of parcel {n} {'by boat' if n % 2 else 'at night'}" for n in range(60)}
+    orders = [list(texts), list(reversed(texts)), sorted(texts)]
+    tenants = [await make_tenant() for _ in orders]
+    for tenant, order in zip(tenants, orders, strict=True):
+        for at in range(0, 60, 17):
+            await store(database, tenant, [prepared(name, texts[name]) for name in order[at : at + 17]])
+
+    first, *others = [await found(database, tenant, "boat parcel 3 label 1", rerank=rerank) for tenant in tenants]
+
+    assert len(first) > HEAD
+    assert all([name for name, _ in other] == [name for name, _ in first] for other in others)
+
+
+@pytest.mark.parametrize("rerank", [True, False], ids=["reranked", "fused"])
+async def test_what_is_deleted_once_it_was_found_is_no_hit(database: Database, tenant: TenantId, rerank: bool) -> None:
+    await filled(database, tenant, sorted(TEXTS), together=9)
+    searching = retriever(database, lexical=Deleting(database, "4.md"))
+
+    hits = (await searching.retrieve(tenant, Question("a label on the parcel", scope(), 9, rerank))).hits
+
+    assert "4.md" not in {hit.chunk.external_id for hit in hits}
+    assert len(hits) == len(TEXTS) - 1
 
 
 async def test_what_repeats_a_better_one_comes_after_the_others(database: Database, tenant: TenantId) -> None:

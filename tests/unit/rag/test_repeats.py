@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 
-from rag.retrieval.repeats import repeats
+from rag.analysis import analyse
+from rag.retrieval.repeats import ALIKE, repeats
 from rag.values import Chunk, ChunkId, DocumentId
 
 REFUNDS = (
@@ -70,3 +73,39 @@ def test_texts_without_words_repeat_each_other() -> None:
 
 def test_there_may_be_no_texts() -> None:
     assert repeats([], "?") == []
+
+
+def compared_one_by_one(texts: Sequence[str], question: str) -> list[bool]:
+    """As `repeats` says it is, without its short cuts."""
+
+    def triples(text: str) -> set[tuple[str, ...]]:
+        words = text.split()
+        return {tuple(words[n : n + 3]) for n in range(max(1, len(words) - 2))}
+
+    def named(text: str) -> set[str]:
+        return set(analyse(question)) & set(analyse(text))
+
+    kept: list[str] = []
+    found = []
+    for text in texts:
+        near = [one for one in kept if len(triples(text) & triples(one)) >= ALIKE * len(triples(text) | triples(one))]
+        found.append(any(named(text) <= named(one) for one in near))
+        kept += [] if found[-1] else [text]
+    return found
+
+
+def changed(words: Sequence[str], rng: random.Random) -> str:
+    """The words with up to three of them replaced by others."""
+    at = rng.sample(range(len(words)), min(len(words), rng.randint(0, 3)))
+    return " ".join(f"x{rng.randint(1, 9)}" if n in at else word for n, word in enumerate(words))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_it_is_as_if_each_were_compared_with_each(seed: int) -> None:
+    rng = random.Random(seed)
+    pages = [[f"w{rng.randint(1, 40)}" for _ in range(rng.randint(1, 60))] for _ in range(3)]
+    texts = [changed(rng.choice(pages), rng) for _ in range(12)]
+
+    found = repeats([chunk(text) for text in texts], "x1 x2 w3?")
+
+    assert found == compared_one_by_one(texts, "x1 x2 w3?")
