@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -23,6 +24,7 @@ _QUOTED = re.compile(r"""(?<!\d)["\uff02]([^"\uff02]+)["\uff02]|[“”„‟]([
 BATCH = 5000  # texts that are read and compared at a time: a few megabytes at most
 MOST_PHRASES = 16  # pasted code quotes more; each one costs every candidate a search
 MOST_READ = 200_000  # texts for one question: four seconds of a core when a quarter of them is not ASCII
+MOST_ALONE, MOST_READ_ALONE = 8, 10_000  # phrases of a question looked for alone, to say which is missing, and texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Phrase:
 class Holding:
     """The chunks that hold the phrases, in which index and numbering, and whether every chunk that might was read.
 
-    `missing` are the phrases, as they are quoted, that no chunk in scope has: of them, everything that might was read.
+    `missing` are phrases, as they are quoted, that no chunk in scope has: only those for which all that might was read.
     """
 
     ords: Ordinals
@@ -105,12 +107,16 @@ async def _found(
 async def _missing(
     tx: TenantTx, scope: Scope, wanted: Sequence[Phrase], state: IndexState, *, complete: bool
 ) -> tuple[str, ...]:
-    """Those of the phrases that no chunk has, where none has all of them; together they read no more than all did."""
+    """Those of the phrases that no chunk has, where none has all of them; of many phrases, and common ones, not all.
+
+    Alone, each may stand in many texts that were not read to look for all of them together.
+    """
     if len(wanted) == 1:
         return (wanted[0].text,) if complete else ()
     missing = []
-    for phrase in wanted:
-        found, is_all = await _found(tx, scope, [phrase], state, most=MOST_READ // len(wanted))
+    with_postings = (phrase for phrase in wanted if phrase_terms(phrase.text, state.langs))
+    for phrase in islice(with_postings, MOST_ALONE):
+        found, is_all = await _found(tx, scope, [phrase], state, most=MOST_READ_ALONE)
         if is_all and not found:
             missing.append(phrase.text)
     return tuple(missing)
