@@ -131,7 +131,7 @@ def _documents(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         parser.add_argument("external_id", metavar="ID", help="its external id, as `rag document list` shows it")
     for parser in (listed, shown, delete):
         parser.add_argument("--tenant", required=True)
-        parser.add_argument("--json", action="store_true", help="print JSON, of a list a line a document")
+        parser.add_argument("--json", action="store_true", help="print JSON; a list has a line for each document")
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:

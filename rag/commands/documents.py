@@ -20,6 +20,7 @@ from rag.store.tenancy import find_tenant
 from rag.telling import counted, shortened
 
 MOST = 10_000  # documents shown at once
+EVERY: dict[str, str | None] = {"after": "", "prefix": "", "folder": None}
 MOST_TITLE = 40  # characters of a title in a list
 
 
@@ -28,7 +29,7 @@ def show_all(arguments: argparse.Namespace) -> None:
 
     async def run(database: Database) -> None:
         tenant = await find_tenant(database, arguments.tenant)
-        narrowed = {"after": arguments.after, "prefix": arguments.prefix, "folder": arguments.folder}
+        narrowed = {name: getattr(arguments, name) for name in EVERY}
         async with database.reading(tenant) as tx:
             found = await list_documents(tx, None, limit=arguments.limit + 1, **narrowed)
         shown = found[: arguments.limit]
@@ -38,9 +39,9 @@ def show_all(arguments: argparse.Namespace) -> None:
         elif shown:
             show(table(["document", "chunks", "updated, UTC", "folder", "title"], [_row(one) for one in shown]))
             if len(found) > len(shown):
-                show(f"there are more: --after {shlex.quote(shown[-1].external_id)}")
+                show(f"there are more: --after={shlex.quote(shown[-1].external_id)}")
         else:
-            show(f"tenant {arguments.tenant} has no {'such ' if any(narrowed.values()) else ''}document")
+            show(f"tenant {arguments.tenant} has no {'such ' if narrowed != EVERY else ''}document")
 
     if not 1 <= arguments.limit <= MOST:
         raise InvalidInput(f"--limit takes 1 to {MOST}")

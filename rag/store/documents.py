@@ -16,6 +16,8 @@ from rag.store.jobs import drop_jobs
 from rag.store.upkeep import ask_upkeep
 from rag.values import ChunkId, DocumentId, Scalar, document_id
 
+MAX_VERSION = 2**31 - 1  # what the column holds
+
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
@@ -74,7 +76,7 @@ async def fingerprints(tx: TenantTx, ids: Sequence[DocumentId]) -> dict[Document
 
 
 async def delete_document(tx: TenantTx, external_id: str) -> Deleted:
-    """What went: a document is deleted, every version of it, from every leg, and any upload still under way.
+    """What went with the document, which is deleted: every version of it, from every leg, and any upload under way.
 
     Other transactions see it wholly until this one commits. Raises NotFound when there is none.
     """
@@ -99,7 +101,9 @@ async def get_document(
 
     None stands for whoever runs the service, who sees all. Raises NotFound otherwise.
     """
-    rows = await tx.fetch("get_document", external_id=external_id, groups=_listed(groups), version=version)
+    can_be = version is None or 1 <= version <= MAX_VERSION
+    asked = {"external_id": external_id, "groups": _listed(groups), "version": version}
+    rows = await tx.fetch("get_document", **asked) if can_be else []
     if not rows:
         what = f"document {external_id!r}" if version is None else f"version {version} of document {external_id!r}"
         raise NotFound(f"there is no {what}")

@@ -61,7 +61,7 @@ def test_documents_are_listed_by_external_id_closed_ones_too(command: Run) -> No
 def test_a_list_may_be_of_a_prefix_or_a_folder_and_goes_on_where_it_ended(command: Run) -> None:
     first = command("document", "list", "--limit", "2")
 
-    assert first.stdout.splitlines()[-1] == "there are more: --after guides/b.md"
+    assert first.stdout.splitlines()[-1] == "there are more: --after=guides/b.md"
     assert listed(command, "--after", "guides/b.md", "--limit", "2") == ["news.md", "pay.md"]
     assert listed(command, "--prefix", "guides/") == ["guides/a.md", "guides/b.md"]
     assert listed(command, "--prefix", "guides_") == []
@@ -69,12 +69,12 @@ def test_a_list_may_be_of_a_prefix_or_a_folder_and_goes_on_where_it_ended(comman
 
 
 def test_a_list_without_a_document_says_so(run: Run) -> None:
-    nothing, such, none = (
-        run("document", "list"), run("document", "list", "--prefix", "x"), run("document", "list", "--limit", "0"),
-    )  # fmt: skip
+    nothing, *such, none = (
+        run("document", "list", *options) for options in ((), ("--prefix", "x"), ("--folder", ""), ("--limit", "0"))
+    )
 
     assert nothing.stdout == f"tenant {NAME} has no document\n"
-    assert such.stdout == f"tenant {NAME} has no such document\n"
+    assert [one.stdout for one in such] == [f"tenant {NAME} has no such document\n"] * 2
     assert (none.returncode, none.stderr) == (1, "rag: --limit takes 1 to 10000\n")
 
 
@@ -134,6 +134,13 @@ def test_what_is_not_there_is_an_error_and_nothing_changes(command: Run, owner: 
         "rag: external_id: 1 to 512 characters, without NUL or lone surrogates\n"
     ] * 2
     assert rows(owner) == before
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "2", "99999999999"])
+def test_a_version_that_cannot_be_is_not_there(command: Run, version: str) -> None:
+    done = command("document", "show", "pay.md", f"--version={version}")
+
+    assert (done.returncode, done.stderr) == (1, f"rag: there is no version {version} of document 'pay.md'\n")
 
 
 async def test_another_tenants_documents_are_not_there(
