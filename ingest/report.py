@@ -33,7 +33,7 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
         verb = "waits" if waiting == 1 else "wait"
         sys.stderr.write(
             f"{total - waiting} of {total} done; {counted(waiting, 'document')} {verb} in the queue: the same command,"
-            " or `rag worker`, goes on\n"
+            " `rag worker` or `rag serve` goes on\n"
         )
     summary = _summary(run, len(failures), seconds)
     if as_json:
@@ -41,8 +41,10 @@ async def report(run: Run, seconds: float, *, as_json: bool) -> bool:
         sys.stdout.write(json.dumps({**summary, "failures": listed}) + "\n")
     else:
         gone = "" if run.deleted is None else ", {deleted} deleted, {renamed} renamed"
-        told = "{done} ingested, {unchanged} unchanged, {failed} failed" + gone + "; {chunks} chunks in {seconds} s\n"
-        sys.stdout.write(f"{counted(len(run.results) + run.enqueued, 'document')}: {told.format(**summary)}")
+        left = ", {waiting} waiting" if waiting else ""
+        told = "{done} ingested, {unchanged} unchanged, {failed} failed" + gone + left
+        told = f"{counted(len(run.results) + run.enqueued, 'document')}: {told}; {{chunks}} chunks in {{seconds}} s\n"
+        sys.stdout.write(told.format(**summary))
     return bool(failures)
 
 
@@ -60,7 +62,7 @@ def report_plan(survey: Survey, *, as_json: bool) -> bool:
     for kind, names in kinds.items():
         sys.stdout.writelines(f"{kind} {name}\n" for name in names)
     counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
-    sys.stdout.write(f"{counts}, {len(plan.unchanged)} unchanged; nothing was changed\n")
+    sys.stdout.write(f"{counts}, {len(plan.unchanged)} unchanged; that is what would be done, nothing was changed\n")
     return bool(survey.failures)
 
 

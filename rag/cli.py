@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from typing import get_args
 
 from rag.calls import Period, Unit
@@ -14,6 +16,7 @@ from rag.errors import RagError
 from rag.values import Recall
 
 JOB_STATES = ("queued", "running", "done", "failed", "cancelled")  # as rag/store/schema.py has them
+READER_GONE = 141  # as a shell has it of a program that a closed pipe ends
 # programs with command lines of their own
 DOORS = {
     "ingest": ("ingest.__main__", "put files into the index, and keep it equal to a folder"),
@@ -26,12 +29,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """0 when it worked, 1 when it did not, 2 for a wrong command line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(arguments)
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still to be written, at the end too
+        return READER_GONE
     except RagError as exc:
         sys.stderr.write(f"rag: {exc.detail}\n")
         return 1
     except KeyboardInterrupt:
         return 130
+    return code
 
 
 def _run(arguments: list[str]) -> int:
@@ -50,6 +58,7 @@ def _imported(module: str, name: str) -> Callable[..., int | None]:
 def command_line() -> argparse.ArgumentParser:
     """Every command, with the name of what it runs as `run`."""
     parser = argparse.ArgumentParser(prog="rag", description="Retrieval-augmented generation on plain PostgreSQL.")
+    parser.add_argument("--version", action="version", version=f"rag {version('rag-service')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     serve = _command(commands, "serve", "serve the HTTP API", "serving.serve")

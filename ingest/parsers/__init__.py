@@ -66,7 +66,7 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
     if not parsed.text:  # front matter alone still names what the page is about
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
-        raise InvalidInput(f"{name} has no text.")
+        raise InvalidInput(f"{name}: there is no text in it")
     parsed = parsed if kind == "code" else _in_its_language(parsed)
     return _cleaned(with_clauses(parsed) if kind in WITH_CLAUSES else parsed)
 

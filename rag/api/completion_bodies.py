@@ -210,8 +210,11 @@ class Completion:
 
 
 def answer_text(answer: Answer) -> str:
-    """The answer, or the sentence that there is none."""
-    return NO_EVIDENCE if answer.status == "no_evidence" else answer.text
+    """The answer, or that there is none: quotes in a chat are seldom meant to narrow, so it says where they did."""
+    if answer.status != "no_evidence":
+        return answer.text
+    missing = " or ".join(f'"{phrase}"' for phrase in answer.retrieval.missing_phrases)
+    return f"{NO_EVIDENCE} No passage has {missing} to the letter." if missing else NO_EVIDENCE
 
 
 def grounds(answer: Answer) -> dict[str, object]:

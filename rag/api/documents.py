@@ -234,8 +234,5 @@ def _content(body: bytes) -> bytes:
 def _readable(kind: str) -> str:
     if kind not in CONTENT_TYPES:
         said = f"content type {kind[:60]} is not read" if kind else "there is no content type"
-        raise UnsupportedFormat(
-            f"{said}; send text/markdown, text/plain, text/html, application/pdf or another format that the README "
-            "names, or JSON"
-        )
+        raise UnsupportedFormat(f"{said}; what is: {', '.join(CONTENT_TYPES)}")
     return kind

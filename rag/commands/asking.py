@@ -119,7 +119,8 @@ def _unheld(found: Retrieval, query: str) -> str:
         return ""
     named = f"phrase{'s' if len(unheld) > 1 else ''} " + " and ".join(f'"{phrase}"' for phrase in unheld)
     where = " together" if are_apart else ""
-    return f"no chunk has the {named}{where}, to the letter; ask without the quotation marks"
+    seen = "no chunk that --groups and --filters let through"
+    return f"{seen} has the {named}{where}, to the letter; ask without the quotation marks"
 
 
 def _times(timings_ms: dict[str, float]) -> str:

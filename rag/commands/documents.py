@@ -77,7 +77,7 @@ def delete(arguments: argparse.Namespace) -> None:
             return
         uploads = [counted(went.uploads, "upload") + " under way"] if went.uploads else []
         versions = [counted(went.versions, "version")] if went.versions else []
-        show(f"no document {name} any more; {' and '.join([*versions, *uploads])} went with it")
+        show(f"deleted {name}: {' and '.join([*versions, *uploads])}")
 
     check_external_id(arguments.external_id)
     with_store(run)

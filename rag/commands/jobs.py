@@ -29,7 +29,7 @@ def show_latest(arguments: argparse.Namespace) -> None:
             for job in found:
                 show(job_result(job).model_dump_json())
         elif found:
-            show(table(["created, UTC", "state", "document", ""], [_row(job) for job in found]))
+            show(table(["created, UTC", "state", "document", "details"], [_row(job) for job in found]))
         else:
             show(f"tenant {arguments.tenant} has no {f'{arguments.state} ' if arguments.state else ''}job")
 
@@ -46,6 +46,8 @@ def _remark(job: Job) -> str:
     """Why it failed or waits, how far it is, or what came of it."""
     if job.error_code and job.state != "done":
         return shortened(f"{job.error_code}: {job.error_detail}", MOST_SAID)
+    if job.state == "cancelled" and job.stage == "superseded":
+        return "a newer upload took its place"
     if job.state == "running" and job.chunks_total:
         return f"{job.stage}, {job.chunks_done} of {counted(job.chunks_total, 'chunk')}"
     if job.state == "running":

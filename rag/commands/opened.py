@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -10,6 +11,8 @@ from rag.settings import Settings, load_settings
 from rag.store.engine import Database
 from rag.store.opening import open_store
 from rag.telemetry import configure_logging
+
+_STEERING = re.compile(r"[^\t\n\x20-\x7e\xa0-\U0010ffff]")
 
 
 def settings() -> Settings:
@@ -35,5 +38,5 @@ def names(text: str) -> frozenset[str]:
 
 
 def show(text: str) -> None:
-    """Print a line."""
-    sys.stdout.write(text + "\n")
+    """Print lines; what would steer the terminal, as a document may contain, is named instead, as JSON does it."""
+    sys.stdout.write(_STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")

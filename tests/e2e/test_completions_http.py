@@ -106,6 +106,9 @@ async def test_a_phrase_that_no_chunk_has_is_named_beside_every_answer(
     *_, last = [chunk async for chunk in stream]
 
     named = ["takes ninety days"]
+    assert whole.choices[0].message.content == (
+        'The documents do not answer this question. No passage has "takes ninety days" to the letter.'
+    )
     assert whole.choices[0].message.model_extra["missing_phrases"] == named  # type: ignore[index]
     assert last.choices[0].delta.model_extra["missing_phrases"] == named  # type: ignore[index]
     assert (await acme.query(asks))["missing_phrases"] == named

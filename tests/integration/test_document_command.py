@@ -115,8 +115,8 @@ async def test_what_is_deleted_is_gone_and_what_went_is_said(
     waiting = command("document", "delete", "late.md")
     closed = command("document", "delete", "pay.md", "--json")
 
-    assert both.stdout == "no document guides/b.md any more; 2 versions and 1 upload under way went with it\n"
-    assert waiting.stdout == "no document late.md any more; 1 upload under way went with it\n"
+    assert both.stdout == "deleted guides/b.md: 2 versions and 1 upload under way\n"
+    assert waiting.stdout == "deleted late.md: 1 upload under way\n"
     assert json.loads(closed.stdout) == {"external_id": "pay.md", "versions": 1, "uploads": 0}
     assert [done.returncode for done in (both, waiting, closed)] == [0, 0, 0]
     assert listed(command) == ["guides/a.md", "news.md"]

@@ -22,13 +22,15 @@ async def test_jobs_are_listed_the_newest_first_with_what_became_of_them(run: Ru
     await queue(database, "a.md", Outcome("done", chunks=1))
     await queue(database, "b.pdf", Outcome("failed", error_code="unreadable", error_detail="It has a password."))
     await queue(database, "c.md")
+    await queue(database, "c.md")
 
     told = run("jobs")
 
     head, *rows = [line.split(maxsplit=4) for line in told.stdout.splitlines()]
-    assert head == ["created,", "UTC", "state", "document"]
+    assert head == ["created,", "UTC", "state", "document", "details"]
     assert [row[2:] for row in rows] == [
         ["queued", "c.md"],
+        ["cancelled", "c.md", "a newer upload took its place"],
         ["failed", "b.pdf", "unreadable: It has a password."],
         ["done", "a.md", "1 chunk"],
     ]

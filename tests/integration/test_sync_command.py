@@ -88,7 +88,7 @@ def test_a_dry_run_says_what_would_be_done_and_changes_nothing(
         "changed a.md",
         "renamed b.md -> b2.md",
         "deleted c.md",
-        "1 new, 1 changed, 1 renamed, 1 deleted, 1 unchanged; nothing was changed",
+        "1 new, 1 changed, 1 renamed, 1 deleted, 1 unchanged; that is what would be done, nothing was changed",
     ]
     assert json.loads(as_json.stdout) == {
         "new": ["e.md"], "changed": ["a.md"], "renamed": [["b.md", "b2.md"]], "deleted": ["c.md"], "unchanged": 1,

@@ -40,9 +40,9 @@ def test_other_content_types_are_refused_with_those_that_are_read() -> None:
     ("data", "says"),
     [
         (b"ab\0c", "a.md: This file contains NUL bytes; is it a binary file?"),
-        (b"", "a.md has no text."),
-        (b"<!-- only a comment -->\n\n***\n", "a.md has no text."),
-        (b"---\nauthor: T\n---\n", "a.md has no text."),
+        (b"", "a.md: there is no text in it"),
+        (b"<!-- only a comment -->\n\n***\n", "a.md: there is no text in it"),
+        (b"---\nauthor: T\n---\n", "a.md: there is no text in it"),
     ],
 )
 def test_bytes_without_readable_text_are_refused(data: bytes, says: str) -> None:
