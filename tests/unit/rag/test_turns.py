@@ -16,6 +16,8 @@ from rag.inference.turns import AT_A_TIME, FEWEST, SharedReranker, Turns, asker
 from rag.values import Deadline, TenantId
 from tests.fakes import FakeReranker
 
+pytestmark = pytest.mark.alone
+
 LATER = Deadline(float("inf"))
 A, B, C = (TenantId(UUID(int=n)) for n in (1, 2, 3))
 QUESTION = "how is the pump primed?"
