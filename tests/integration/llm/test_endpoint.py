@@ -40,7 +40,7 @@ from tests.integration.llm.fake_steps import (
     txt,
 )  # fmt: skip
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 DIALECTS = ("openai", "anthropic", "gemini", "ollama")
 MESSAGES = (Message("user", "How long does a refund take?"),)

@@ -39,7 +39,7 @@ from tests.integration.llm.fake_steps import (
 )  # fmt: skip
 from tests.integration.llm.theatre import PATIENCE_S, SHORT, Theatre, asked, open_theatre
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 TEXT = "Five business days [1]."
 OTHER = "A week [2]."

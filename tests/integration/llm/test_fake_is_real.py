@@ -41,7 +41,7 @@ from tests.integration.llm.fake_steps import (
     txt,
 )  # fmt: skip
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 TEXT = "Fünf Werktage, 🙂 [1]."
 TOKENS = Tokens(input=1000, output=7, cached=900, reasoning=2)

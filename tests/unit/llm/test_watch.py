@@ -9,7 +9,7 @@ import pytest
 
 from rag.llm.watch import Watch
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 
 async def wait(watch: Watch, work_s: float, limit_s: float) -> None:

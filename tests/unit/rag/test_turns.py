@@ -16,7 +16,7 @@ from rag.inference.turns import AT_A_TIME, FEWEST, SharedReranker, Turns, asker
 from rag.values import Deadline, TenantId
 from tests.fakes import FakeReranker
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 LATER = Deadline(float("inf"))
 A, B, C = (TenantId(UUID(int=n)) for n in (1, 2, 3))
