@@ -7,6 +7,9 @@ RAG_HOME ?= $(CURDIR)/.rag
 export RAG_HOME
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# two processes take one test file after the other, the long ones first; each has a database of its own
+BESIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
 DEMO_QUESTION := What does HLY-4031 mean?
 
 .PHONY: demo serve test bench lint setup setup-dev models lock clean
@@ -21,7 +24,8 @@ serve: setup models ## serve the HTTP API on 127.0.0.1:8080
 	$(RAG) serve
 
 test: lint models ## lint, types, contracts, every test, and the regression suite with its gate
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(BESIDE) -m "not quiet"
+	$(BIN)/python -m pytest $(BESIDE) -m quiet
 	$(BIN)/python -m rag.eval --suite fixtures/golden.json --against local
 
 bench: setup models ## speed and memory of each part, in a throwaway RAG_HOME

@@ -8,6 +8,7 @@ from collections.abc import Set
 
 PRESENTATION_FORMS = re.compile("[\ufb00-\ufdff\ufe70-\ufefc]+")
 SOFT_HYPHEN = re.compile("\u00ad\\s*\n\\s*|\u00ad")
+CUT = re.compile("[-\u2010]\n")  # in every word that is cut, and quickly looked for
 CUT_WORD = re.compile(r"(?<![\w-])([\w-]*[^\W\d_])[-\u2010]\n[ \t]*([^\W\d_][\w-]*)")
 WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 COMPOUNDING = frozenset({"all", "cross", "ex", "half", "high", "long", "low", "non", "real", "self", "short", "well"})
@@ -26,16 +27,13 @@ def plain_letters(text: str) -> str:
 
 def vocabulary(text: str) -> frozenset[str]:
     """The words of *text* in lower case, compounds as a whole too, those cut at line ends left out."""
-    words: set[str] = set()
-    for word in WORD.findall(CUT_WORD.sub(" ", text).lower()):
-        words.add(word)
-        words.update(word.split("-"))
-    return frozenset(words)
+    words = set(WORD.findall((CUT_WORD.sub(" ", text) if CUT.search(text) else text).lower()))
+    return frozenset(words.union(*(word.split("-") for word in words)))
 
 
 def rejoin(text: str, known: Set[str]) -> str:
     """*text* with the words whole that a hyphen cuts at a line end; compounds, told by *known* words, keep it."""
-    return CUT_WORD.sub(lambda match: _whole(match[1], match[2], known), text)
+    return CUT_WORD.sub(lambda match: _whole(match[1], match[2], known), text) if CUT.search(text) else text
 
 
 def _whole(before: str, after: str, known: Set[str]) -> str:

@@ -11,13 +11,14 @@ from rag.errors import InvalidInput
 MAX_EXTERNAL_ID = 512  # characters; with four bytes each it still fits an index
 INDEXED = ("doc_type", "source", "lang")
 MAX_INDEXED = 512
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def storable(value: object) -> bool:
     """Whether no text in a JSON value has a NUL or a lone surrogate, and every number is finite and of 64 bits."""
     match value:
         case str():
-            return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+            return UNSTORABLE.search(value) is None
         case float():
             return math.isfinite(value)
         case int():
@@ -32,7 +33,7 @@ def storable(value: object) -> bool:
 
 def cleaned(text: str) -> str:
     """The text with a replacement character for each NUL and lone surrogate: as long as before, so spans hold."""
-    return text if storable(text) else re.sub("[\0\ud800-\udfff]", "\ufffd", text)
+    return UNSTORABLE.sub("\ufffd", text)
 
 
 def check_facets(facets: Mapping[str, object]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -14,6 +13,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from rag.inference.model_store import DEFAULT_FILES
 from rag.inference.onnx import OnnxEmbedder, OnnxReranker
@@ -23,6 +23,7 @@ from rag.store.migration import migrate, self_test
 from rag.store.tenancy import create_tenant
 from rag.telemetry import configure_logging
 from rag.values import TenantId
+from tests.directories import short_lived
 
 TEMPLATE = "rag_template"
 POOL_SIZE = 4
@@ -41,9 +42,8 @@ def plain_log() -> None:
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedPostgres]:
     """A running PostgreSQL of this test run's own, migrated template included."""
-    # not pytest's own folder: it is closed to the account that the server runs as
-    with tempfile.TemporaryDirectory(prefix="rag-tests-") as home:
-        postgres = EmbeddedPostgres(Path(home))
+    with short_lived("rag-tests-") as home:
+        postgres = EmbeddedPostgres(home)
         postgres.start()
         try:
             _on_server(postgres, "ALTER SYSTEM SET fsync = off")  # nothing here outlives the run
@@ -53,7 +53,7 @@ def server() -> Iterator[EmbeddedPostgres]:
             yield postgres
         finally:
             # at once: writing everything out first takes seconds, for files about to be deleted
-            os.kill(int(Path(home, "postgres", "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+            os.kill(int((home / "postgres" / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
             postgres.stop()
 
 
@@ -64,16 +64,29 @@ def clone(server: EmbeddedPostgres) -> Callable[[], str]:
 
     def cloned() -> str:
         name = f"clone_{next(numbers)}"
-        _on_server(server, "CREATE DATABASE {} TEMPLATE {}", name, TEMPLATE)
+        # as files: what is written to the log as well takes room twice
+        _on_server(server, "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY", name, TEMPLATE)
         return url_of(server, name)
 
     return cloned
 
 
+@pytest.fixture(scope="session")
+def drop(server: EmbeddedPostgres) -> Callable[[str], None]:
+    """Deletes the database of a URL that `clone` has made, since memory holds no hundreds of them."""
+
+    def dropped(url: str) -> None:
+        _on_server(server, "DROP DATABASE {} WITH (FORCE)", str(conninfo_to_dict(url)["dbname"]))
+
+    return dropped
+
+
 @pytest.fixture(scope="module")
-def database_url(clone: Callable[[], str]) -> str:
+def database_url(clone: Callable[[], str], drop: Callable[[str], None]) -> Iterator[str]:
     """The owner's URL of the module's database."""
-    return clone()
+    url = clone()
+    yield url
+    drop(url)
 
 
 @pytest_asyncio.fixture(scope="module")

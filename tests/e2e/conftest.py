@@ -258,7 +258,7 @@ OpenFake = Callable[..., AbstractAsyncContextManager[FakeService]]
 
 
 @pytest.fixture
-def fake_service(clone: Callable[[], str]) -> OpenFake:
+def fake_service(clone: Callable[[], str], drop: Callable[[str], None]) -> OpenFake:
     """Serves fakes: *chat*, or an app with changed settings, with *background* beside it."""
 
     @asynccontextmanager
@@ -279,6 +279,7 @@ def fake_service(clone: Callable[[], str]) -> OpenFake:
             app = create_app(settings, services, background=background)
             async with _serving(app) as address, httpx2.AsyncClient(base_url=address, timeout=30) as http:
                 yield FakeService(http, database, url)
+        drop(url)
 
     return opened
 

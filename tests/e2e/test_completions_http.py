@@ -289,6 +289,7 @@ async def test_what_breaks_off_after_the_first_words_ends_with_an_error_and_not_
     assert caught.value.code == "upstream_incomplete"
 
 
+@pytest.mark.quiet
 async def test_a_model_that_dawdles_is_given_up(fake_service: OpenFake) -> None:
     async with fake_service(FakeChat("A ", "refund", delay_s=0.4), request_timeout_s=0.6) as fake:
         caller = await with_a_document(fake)

@@ -16,6 +16,8 @@ from tests.e2e.conftest import Caller, OpenFake
 from tests.e2e.test_operation_http import QUESTION, with_a_document
 from tests.fakes import StreamedChat
 
+pytestmark = pytest.mark.quiet
+
 SOON_S = 0.5
 ROUTES: dict[str, dict[str, Any]] = {
     "/v1/query": {"query": QUESTION},

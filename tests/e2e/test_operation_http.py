@@ -132,6 +132,7 @@ async def test_without_its_database_the_service_says_so_and_comes_back(fake_serv
     assert found == ["refunds.md"]
 
 
+@pytest.mark.quiet
 async def test_twenty_slow_streams_finish_over_four_connections(fake_service: OpenFake) -> None:
     chat = FakeChat(*ANSWER, delay_s=0.5)
     async with fake_service(chat) as fake:
@@ -174,6 +175,7 @@ async def test_a_model_that_fails_while_it_answers_ends_the_stream_with_an_error
     assert (plain.status_code, plain.json()["code"]) == (502, "upstream_error")
 
 
+@pytest.mark.quiet
 async def test_an_answer_that_takes_too_long_is_given_up(fake_service: OpenFake) -> None:
     async with fake_service(FakeChat(*ANSWER, delay_s=0.4), request_timeout_s=0.6) as fake:
         caller = await with_a_document(fake)

@@ -99,6 +99,7 @@ async def test_an_answer_under_way_is_finished_before_the_service_stops(
     assert completion[-1] == "[DONE]"
 
 
+@pytest.mark.quiet
 async def test_an_answer_that_is_not_finished_in_time_ends_with_an_error(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from rag.store.embedded import EmbeddedPostgres
 from rag.store.migration import migrate
 from tests.conftest import REPOSITORY
+from tests.directories import short_lived
 
 LEASE_S = 3.0  # several times what a busy machine keeps a worker waiting
 EMBEDDING_S = 0.03
@@ -132,8 +132,8 @@ def _kill(pid: int) -> None:
 @contextmanager
 def running_machine(environment: dict[str, str], rng: random.Random) -> Iterator[Machine]:
     """A machine whose PostgreSQL runs and has the schema; it is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="rag-machine-") as home:
-        machine = Machine(Path(home) / "data", Path(home) / "workers.log", environment, rng)
+    with short_lived("rag-machine-") as home:
+        machine = Machine(home / "data", home / "workers.log", environment, rng)
         machine.server.start()
         try:
             migrate(machine.server.url)

@@ -65,6 +65,7 @@ def test_a_small_tenant_is_measured_alone_and_among_others(capsys: pytest.Captur
     assert figures["p50_ms_by_chunks"].keys() == {"50"}
 
 
+@pytest.mark.quiet
 def test_the_running_service_is_measured_beside_its_parts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, models: Path
 ) -> None:

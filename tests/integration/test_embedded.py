@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from rag.store.opening import open_store
 from rag.store.tenancy import create_tenant, find_tenant
 from rag.values import TenantId
 from tests.conftest import REPOSITORY
+from tests.directories import short_lived
 
 USER = """
 import sys
@@ -41,7 +41,7 @@ server.stop()
 
 @contextmanager
 def new_home(suffix: str = "") -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="rag-home-") as folder:
+    with short_lived("rag-home-") as folder:
         home = Path(folder, suffix)
         try:
             yield home

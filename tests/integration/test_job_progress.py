@@ -100,6 +100,7 @@ async def test_a_waiting_job_counts_the_jobs_before_it_and_not_those_that_ended(
     assert [(await job_of(database, tenant, job)).ahead for job in (first, last)] == [0, 2]
 
 
+@pytest.mark.quiet
 async def test_cancelling_in_the_middle_of_a_large_document_frees_its_lane_at_once(
     database: Database, tenant: TenantId, embedder: OnnxEmbedder
 ) -> None:

@@ -23,6 +23,8 @@ from tests.conftest import POOL_SIZE, MakeTenant
 from tests.fakes import FakeReranker, embedders
 from tests.integration.corpus import prepared, question, store
 
+pytestmark = pytest.mark.quiet
+
 DEADLINE_S = 0.3
 RANKING = Ranking(rerank_top=50, rerank_deadline_s=3.0, rerank_weight=1.0, fused_weight=1.0, leg_deadline_s=DEADLINE_S)
 

@@ -276,6 +276,7 @@ async def test_a_quoted_phrase_is_looked_for_again_when_its_ordinals_are_others_
     assert leg.within == [[1], [0]]  # 1 is the boat's now
 
 
+@pytest.mark.quiet  # each search has its deadline
 async def test_a_thousand_searches_are_right_while_chunks_come_and_go_and_are_numbered_anew(
     database: Database, tenant: TenantId
 ) -> None:

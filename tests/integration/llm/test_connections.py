@@ -19,6 +19,8 @@ from rag.llm.connections import Connections
 from rag.llm.endpoint import open_http
 from tests.integration.llm.fake_server import refusing_url
 
+pytestmark = pytest.mark.quiet
+
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 CHUNKED = HEAD + b"6\r\nhello \r\n5;ext=1\r\nworld\r\n0\r\nTrailer: x\r\n\r\n"
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world"

@@ -13,6 +13,8 @@ from rag.settings import Target
 from tests.integration.llm.fake_server import FakeServer, refusing_url
 from tests.integration.llm.fake_steps import Script, blackhole, cut, done, eof, fails, fin, good, role
 
+pytestmark = pytest.mark.quiet
+
 DIALECTS = ["openai", "anthropic", "gemini", "ollama"]
 LIMITS = ("max_completion_tokens", "max_tokens", "maxOutputTokens", "num_predict")
 KEY = "sk-secret-1234567890"

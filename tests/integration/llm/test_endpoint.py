@@ -40,6 +40,8 @@ from tests.integration.llm.fake_steps import (
     txt,
 )  # fmt: skip
 
+pytestmark = pytest.mark.quiet
+
 DIALECTS = ("openai", "anthropic", "gemini", "ollama")
 MESSAGES = (Message("user", "How long does a refund take?"),)
 REQUEST = ChatRequest("answer", "How long?", (), MESSAGES, max_tokens=300)

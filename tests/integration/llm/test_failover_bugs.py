@@ -39,6 +39,8 @@ from tests.integration.llm.fake_steps import (
 )  # fmt: skip
 from tests.integration.llm.theatre import PATIENCE_S, SHORT, Theatre, asked, open_theatre
 
+pytestmark = pytest.mark.quiet
+
 TEXT = "Five business days [1]."
 OTHER = "A week [2]."
 DIALECTS = ["openai", "anthropic", "gemini", "ollama"]

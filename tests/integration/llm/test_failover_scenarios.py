@@ -30,7 +30,7 @@ from tests.integration.llm.fake_steps import (
 )  # fmt: skip
 from tests.integration.llm.theatre import SHORT, open_theatre
 
-pytestmark = pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "ollama"])
+pytestmark = [pytest.mark.quiet, pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "ollama"])]
 
 TEXT = "Five business days [1]."
 OTHER = "A week [2]."

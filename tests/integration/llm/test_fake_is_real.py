@@ -41,6 +41,8 @@ from tests.integration.llm.fake_steps import (
     txt,
 )  # fmt: skip
 
+pytestmark = pytest.mark.quiet
+
 TEXT = "Fünf Werktage, 🙂 [1]."
 TOKENS = Tokens(input=1000, output=7, cached=900, reasoning=2)
 ASKED = [{"role": "user", "content": "How long?"}]

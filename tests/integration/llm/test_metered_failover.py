@@ -37,6 +37,8 @@ from tests.integration.llm.fake_steps import (
 from tests.integration.llm.theatre import Theatre, asked, open_theatre
 from tests.integration.spending import budget, give, ledger, reservations
 
+pytestmark = pytest.mark.quiet
+
 PRICES = Prices(
     {"model-1": [Price(input=Decimal(2), output=Decimal(8))], "model-2": [Price(input=Decimal(1), output=Decimal(4))]}
 )

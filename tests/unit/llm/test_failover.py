@@ -18,6 +18,8 @@ from rag.llm.events import Alive, End, Event, Text, UsageSeen
 from rag.llm.failures import Failure
 from tests.unit.llm.scripted import OK, TENTH, USAGE, Scripted, Stage, asked
 
+pytestmark = pytest.mark.quiet
+
 LONG = 30.0  # a stall
 END = End("stop", USAGE)
 

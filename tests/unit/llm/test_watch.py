@@ -9,6 +9,8 @@ import pytest
 
 from rag.llm.watch import Watch
 
+pytestmark = pytest.mark.quiet
+
 
 async def wait(watch: Watch, work_s: float, limit_s: float) -> None:
     await watch.wait(asyncio.sleep(work_s), time.monotonic() + limit_s)

@@ -17,6 +17,8 @@ from rag.protocols import Score
 from rag.values import Deadline, TenantId
 from tests.fakes import FakeReranker
 
+pytestmark = pytest.mark.quiet
+
 LATER = Deadline(float("inf"))
 A, B, C = (TenantId(UUID(int=n)) for n in (1, 2, 3))
 QUESTION = "how is the pump primed?"

@@ -12,6 +12,8 @@ import pytest
 from eval.bench.processes import finish, running
 from eval.errors import CannotRun
 
+pytestmark = pytest.mark.quiet
+
 LARGE = "block = b'x' * 200_000_000; "
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {LARGE + 'import time; time.sleep(1)'!r}])"
 
