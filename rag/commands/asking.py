@@ -67,7 +67,7 @@ def ask(arguments: argparse.Namespace) -> None:
 
 def told(answer: Answer) -> Iterator[str]:
     """The lines of an answer: its text, what it rests on, what is to be doubted, and who made it."""
-    yield answer.text or "The documents do not answer this (no_evidence)."
+    yield answer.text or "The documents do not answer this (no_evidence); `rag search` shows what comes nearest."
     for c in answer.citations:
         yield f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{shortened(c.quote, 120)}"'
     for doubt in answer.unsupported:

@@ -54,7 +54,7 @@ def test_that_there_is_no_answer_is_told() -> None:
     lines = list(told(answer(status="no_evidence", text="", citations=(), target="")))
 
     assert lines == [
-        "The documents do not answer this (no_evidence).",
+        "The documents do not answer this (no_evidence); `rag search` shows what comes nearest.",
         "no_evidence, so no model was asked; model 12 ms, total 20 ms",
     ]
 
