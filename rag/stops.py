@@ -18,20 +18,18 @@ _ABBREVIATIONS = _words(
     " abzgl bspw bzw d.h evtl exkl ggf i.d.R inkl m.E o.g s.o s.u sog u.a u.U u.E v.a vgl z.B z.H zzgl zzt"
     " aprox p.ej c.-à-d p.ex p.es b.v bijv d.w.z i.v.m m.b.t m.n o.a t.a.v zgn dhr mevr mw drs mr"
     " bl.a d.v.s f.eks s.k t.ex esim m.in np tj tzn örn inż mgr św"
-)
-_NAMES_OF_OFFICES = _words(
-    "Dr Mr Mrs Ms Prof Sr Jr St No Nos Fig Figs Eq Sec Ch Vol Inc Ltd Co Corp Art Abs Nr U.S U.K"
+    " Dr Mr Mrs Ms Prof Sr Jr St No Nos Fig Figs Eq Sec Ch Vol Inc Ltd Co Corp Art Abs Nr U.S U.K"
 )
 # Before a name, or anything else with a capital.
 _TITLES = _words(
     "Adm Brig Capt Cmdr Col Cpl Gen Gov Hon Insp Lt Maj Messrs Pres Rep Rev Sen Sgt Supt Mt Dept"
-    " Fa Fr Frl Hr Hrn Dipl Ing Mag RA Hptm Bgm Ste Mme Mmes Mlle MM Pr Avda Av Dña Dra Sra Sras Sres Srta Ud Uds Excmo EE"
-    " Avv Dott Geom Sig Sigg Spett Dhr Drs Exma Exmo Eng Profa Doç Sn hr prof ul"
+    " Fa Fr Frl Hr Hrn Dipl Ing Mag RA Hptm Bgm Ste Mme Mmes Mlle MM Pr Avda Av Dña Dra Sra Sras Sres Srta"
+    " Ud Uds Excmo EE Avv Dott Geom Sig Sigg Spett Dhr Drs Exma Exmo Eng Profa Doç Sn hr prof ul"
 )
 # Before a number.
 _COUNTED = _words(
-    "abb abt anl anm art aufl av bd blz cap chap col ed ext fig gl kap kl lfd lt max min mind n no nr nrn num núm pag pagg"
-    " par pág págs pos ref réf str tab tel tél vol ziff"
+    "abb abt anl anm art aufl av bd blz cap chap col ed ext fig gl kap kl lfd lt max min mind n no nr nrn num núm"
+    " pag pagg par pág págs pos ref réf str tab tel tél vol ziff"
 )
 _MONTHS = _words(
     "January February March April May June July August September October November December"
@@ -69,6 +67,7 @@ _ITEM = re.compile(r"^\W*\d+\Z", re.MULTILINE)
 _ORDINAL = re.compile(r"(?<![\w.,:'])(?:\d{1,3}|[IVX]{2,6})\Z")
 _NUMBERED = re.compile(r"\s*\d{1,2}\.\s+")
 _ROMAN = re.compile(r"[IVX]{2,6}\Z")
+_UNIT = re.compile(r"\d\s[^\W\d_]+\Z")
 _WORD = re.compile(r"[^\W\d_]{1,40}")
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
 _LETTER_WITH_STOP = re.compile(r"(?:[^\W\d_]|Chr|Hd|Zt)\.")
@@ -118,7 +117,7 @@ def _is_abbreviation(parts: list[str]) -> bool:
     if len(parts[-1]) == 1 and parts[-1].isupper():
         return True  # an initial
     tails = [".".join(parts[n:]) for n in range(len(parts))]
-    return any(t in _ABBREVIATIONS or t[:1].lower() + t[1:] in _ABBREVIATIONS or t in _NAMES_OF_OFFICES for t in tails)
+    return any(t in _ABBREVIATIONS or t[:1].lower() + t[1:] in _ABBREVIATIONS for t in tails)
 
 
 def _goes_on(word: str, text: str, stop: int, after: int) -> bool:
@@ -126,7 +125,7 @@ def _goes_on(word: str, text: str, stop: int, after: int) -> bool:
     if text[after].isdigit():
         return _leads_to_day(word, text, after) or _leads_to_number(word, text, stop)
     if name := _WORD.match(text, after):
-        return _leads_to_name(word, text, name) and not _is_unit(word, text, stop)
+        return _leads_to_name(word, text, stop, name)
     return text[after] in "-–—" and (word in _WEEKDAYS or word.lower() in _SHORT_MONTHS)
 
 
@@ -136,16 +135,17 @@ def _leads_to_number(word: str, text: str, stop: int) -> bool:
 
 def _is_unit(word: str, text: str, stop: int) -> bool:
     """Whether a number stands before it, as in "5 min."."""
-    return text[stop - len(word) - 2 : stop - len(word) - 1].isdigit()
+    return bool(_UNIT.search(text, max(0, stop - len(word) - 2), stop))
 
 
-def _leads_to_name(word: str, text: str, name: re.Match[str]) -> bool:
+def _leads_to_name(word: str, text: str, stop: int, name: re.Match[str]) -> bool:
     if len(word) == 1:
         return bool(_LETTER_WITH_STOP.match(text, name.start()))  # z. B.
     if word in _WEEKDAYS and _is_month(text, name):
         return True
-    # "Fr." is a day of the week too, and ends a sentence then
-    return word in _TITLES and not (word == "Fr" and name[0].lower() in small_words("de"))
+    if word == "Fr" and name[0].lower() in small_words("de"):
+        return False  # it is a day of the week too
+    return word in _TITLES and not _is_unit(word, text, stop)
 
 
 def _is_month(text: str, name: re.Match[str]) -> bool:
