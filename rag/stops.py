@@ -23,13 +23,14 @@ _ABBREVIATIONS = _words(
 # Before a name, or anything else with a capital.
 _TITLES = _words(
     "Adm Brig Capt Cmdr Col Cpl Gen Gov Hon Insp Lt Maj Messrs Pres Rep Rev Sen Sgt Supt Mt Dept"
-    " Fa Fr Frl Hr Hrn Dipl Ing Mag RA Hptm Bgm Ste Mme Mmes Mlle MM Pr Avda Av Dña Dra Sra Sras Sres Srta"
-    " Ud Uds Excmo EE Avv Dott Geom Sig Sigg Spett Dhr Drs Exma Exmo Eng Profa Doç Sn hr prof ul"
+    " Fa Frl Hr Hrn Dipl Ing Mag RA Hptm Bgm Ste Mme Mmes Mlle MM Pr Avda Av Dña Dra Sra Sras Sres Srta"
+    " Ud Uds Excmo EE Avv Dott Geom Sig Sigg Spett Dhr Drs Exma Exmo Eng Profa Doç Sn geb hr prof ul"
 )
+_ENDS_TOO = ("Fr", "Mio", "Mrd", "Tsd")  # Frau and Friday, 3 Mio. Euro: the next word tells
 # Before a number.
 _COUNTED = _words(
     "abb abt anl anm art aufl av bd blz cap chap col ed ext fig gl kap kl lfd lt max min mind n no nr nrn num núm"
-    " pag pagg par pág págs pos ref réf str tab tel tél vol ziff"
+    " pag pagg par pág págs pos rd ref réf str tab tel tél vol ziff"
 )
 _MONTHS = _words(
     "January February March April May June July August September October November December"
@@ -37,8 +38,8 @@ _MONTHS = _words(
     " Augustus Ocak Şubat Mart Nisan Mayıs Haziran Temmuz Ağustos Eylül Ekim Kasım Aralık"
 )
 _SHORT_MONTHS = _words(
-    "jan feb mar mär mrz apr jun jul aug sep sept oct okt nov dec dez"
-    " ene abr ago dic janv févr fév avr juil déc gen mag giu lug ott fev mrt"
+    "jan feb febr mar mär mrz apr jun jul aug sep sept oct okt nov dec dez"
+    " ene abr ago dic janv févr fév avr juil déc gen mag giu lug sett ott fev mrt"
 )
 _WEEKDAYS = _words("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun Mo Di Mi Do Fr Sa So Lun Mar Mié Jue Vie")
 
@@ -143,8 +144,8 @@ def _leads_to_name(word: str, text: str, stop: int, name: re.Match[str]) -> bool
         return bool(_LETTER_WITH_STOP.match(text, name.start()))  # z. B.
     if word in _WEEKDAYS and _is_month(text, name):
         return True
-    if word == "Fr" and name[0].lower() in small_words("de"):
-        return False  # it is a day of the week too
+    if word in _ENDS_TOO:
+        return name[0].lower() not in small_words("de")
     return word in _TITLES and not _is_unit(word, text, stop)
 
 
@@ -192,7 +193,7 @@ def _is_ordinal(text: str, start: int, name: str, lang: str | None) -> bool:
     if lang not in _ORDINALS or name.lower() in small_words(lang) or name.lower() in _BEGINNERS:
         return False
     before = _word_before(text, start)
-    if before.casefold() in _OPENS_A_DATE | _ORDINALS[lang]:
+    if before.casefold() in _OPENS_A_DATE or before.casefold() in _ORDINALS[lang]:
         return True
     if lang not in _ANYWHERE:
         return False

@@ -27,6 +27,7 @@ WHOLE = {
         "Cäsar starb 44 v. Chr. in Rom, vgl. Abb. 3 und Bd. 2, Kap. 4.",
         "Die Zentrale ist in der Hauptstr. 5, Tel. 0123.",
         "Geöffnet ist Mo. – Fr. 9.00 Uhr bis max. 17 Uhr.",
+        "Der Umsatz ist rd. 3 Mio. Euro seit dem 1. Jan. 2027 und der 100. Kunde ist Frau Weber geb. Otto.",
         "Es regelt § 5 Abs. 2 Nr. 3 des Gesetzes.",
     ],
     "en": [
@@ -63,6 +64,8 @@ SPLIT = {
         ("Das steht auf Seite 15. Frühstück gibt es später.", 2),
         ("Der Preis: 15. Versand ist frei.", 2),
         ("Die Antwort ist 42. Danach ist alles klar.", 2),
+        ("Der Umsatz ist jetzt 3 Mio. Das ist viel.", 2),
+        ("Der Kunde zahlt 5. Oktober ist zu spät.", 2),
         ("Das Treffen ist am Fr. Die Anmeldung ist offen.", 2),
         ("Es dauert nur 5 min. 3 Personen sind dabei.", 2),
         ("Die Schritte sind:\n1. Mai abwarten\n2. Juni planen", 3),
@@ -109,11 +112,11 @@ def test_a_number_or_a_short_word_can_end_a_sentence(text: str, pieces: int) -> 
 )
 def test_many_stops_take_time_in_proportion(unit: str) -> None:
     def taken_s(times: int) -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         assert list(sentences("Das ist " + unit * times))
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     few = min(taken_s(500) for _ in range(3))
     many = min(taken_s(8_000) for _ in range(2))
 
-    assert many < 16 * few * 4 + 0.05  # as the square, it would be 256 times as long
+    assert many < 64 * few + 0.05  # as the square, it would be 256 times as long
