@@ -1,7 +1,7 @@
 """The query service, room by room.
 
 values calls errors protocols settings telemetry        the words every room speaks
-analysis language sentences marks storable formats      what is read in a text, and what can be stored or read at all
+analysis language stops sentences marks storable formats what is read in a text, and what can be stored or read at all
 store/                      PostgreSQL: schema, tenancy, documents, search, jobs
 inference/                  text to vectors and relevance scores
 llm/                        chat models

@@ -80,6 +80,7 @@ def language(text: str, *, least: int = 1) -> str | None:
     return _by_script(sample) or _by_words(sample, least)
 
 
+@cache
 def small_words(lang: str) -> frozenset[str]:
     """The words by which *lang* is known, and which say little else; none of a language known by its script."""
     return frozenset(_SMALL_WORDS.get(lang, "").split())

@@ -66,6 +66,16 @@ async def test_an_answer_about_a_phrase_cites_no_neighbour_of_its_chunk(newcomer
     assert all(any(s <= c["start"] < c["end"] <= e for s, e in spans) for c in answer["citations"])
 
 
+async def test_an_answer_states_the_whole_date(newcomer: Caller) -> None:
+    text = "# Urlaub\n\nDer Antrag geht an Hrn. Schmidt. Resturlaub verfällt am 31. März des Folgejahres.\n"
+    await newcomer.put("urlaub.md", json={"text": text})
+
+    answer = await newcomer.query("Wann verfällt der Resturlaub?")
+
+    assert "Resturlaub verfällt am 31. März des Folgejahres." in answer["answer"]
+    assert answer["citations"][0]["quote"].endswith("am 31. März des Folgejahres.")
+
+
 @pytest.mark.parametrize(
     "question",
     ["How long does a refund take?", "What does HLY-4031 mean?", "How much does the Größe XL parcel box hold?",

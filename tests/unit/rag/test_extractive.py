@@ -116,3 +116,10 @@ async def test_the_stream_is_the_reply_in_pieces_and_then_the_reply(passage: Mak
     assert last.target == "extractive"
     assert "".join(str(piece) for piece in pieces) == last.text == f"{DAYS} [1]"
     assert len(pieces) == 5
+
+
+async def test_an_answer_is_not_cut_in_the_middle_of_a_date(passage: Make, table_reranker: Reranker) -> None:
+    leave = "Resturlaub verfällt am 31. März des Folgejahres."
+    text = f"Der Antrag geht an Hrn. Schmidt. {leave} Alles Weitere steht in Nr. 3."
+
+    assert await answer(table_reranker({leave: 5.0}), passage(1, text)) == f"{leave} [1]"
