@@ -209,7 +209,7 @@ class Settings(BaseSettings):
     section_chars: Annotated[int, Field(ge=200)] = Field(
         default=1600, description="characters of the parent section given to the model around a hit"
     )
-    request_timeout_s: Annotated[float, Field(gt=0)] = Field(default=30.0, description="deadline of one query")
+    request_timeout_s: Annotated[float, Field(gt=0)] = Field(default=30.0, description="time for one request")
 
     @field_validator("redact", "data_classes", mode="before")
     @classmethod

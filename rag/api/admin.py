@@ -12,11 +12,12 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from rag.answering.prices import Prices, plain
 from rag.answering.usage import Report, Used, parse_keys, parse_span, usage_report
 from rag.api.auth import Admin, ServicesDep, json_only
+from rag.api.limits import InTime
 from rag.api.schemas import Strict
 from rag.calls import Period, Unit
 from rag.store.budgets import Budget, delete_budget, list_budgets, put_budget
 
-router = APIRouter(prefix="/v1/admin", tags=["admin"])
+router = APIRouter(prefix="/v1/admin", tags=["admin"], route_class=InTime)
 
 
 class BudgetBody(Strict):

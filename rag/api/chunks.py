@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from rag.api.auth import Member, ServicesDep
+from rag.api.limits import InTime
 from rag.storable import MAX_EXTERNAL_ID, check_external_id
 from rag.store.documents import StoredChunk, list_chunks
 
-router = APIRouter(prefix="/v1/chunks", tags=["documents"])
+router = APIRouter(prefix="/v1/chunks", tags=["documents"], route_class=InTime)
 
 PAGE = 100
 MAX_POSITION = 2**31 - 1  # what the column holds

@@ -14,13 +14,14 @@ from starlette.responses import JSONResponse, Response
 from rag.api.auth import Reader, ServicesDep, json_only
 from rag.api.completion_bodies import MODEL, Completion, CompletionBody, answer_text, grounds
 from rag.api.feed import CALLER_LEFT, Asked, Item
+from rag.api.limits import InTime
 from rag.api.problems import openai_error
 from rag.api.schemas import sources
 from rag.calls import Answer
 from rag.errors import NotFound
 from rag.telemetry import request_id
 
-router = APIRouter(prefix="/v1", tags=["openai"])
+router = APIRouter(prefix="/v1", tags=["openai"], route_class=InTime)
 BEGUN = 2  # items before the status line, the sources and the first words: what fails before them has its own status
 
 

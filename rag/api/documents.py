@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from rag.api.auth import Member, ServicesDep, Writer
 from rag.api.faults import told
+from rag.api.limits import InTime
 from rag.errors import InvalidInput, NotFound, UnsupportedFormat
 from rag.formats import CONTENT_TYPES
 from rag.retrieval.filters import parse_moment
@@ -23,7 +24,7 @@ from rag.store.engine import TenantTx
 from rag.store.jobs import Upload, enqueue, newest_job
 from rag.values import Scalar
 
-router = APIRouter(prefix="/v1/documents", tags=["documents"])
+router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=InTime)
 
 PAGE = 100
 

@@ -16,12 +16,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rag.answering.prompting import ALONE, Talk
-from rag.api.limits import within
+from rag.api.limits import too_late
 from rag.api.problems import problem_of
 from rag.calls import Answer
 from rag.errors import RagError, UpstreamIncomplete
 from rag.telemetry import log
 from rag.values import Deadline, Passage, Principal, Question
+from rag.waiting import CANCELLING_S
 from rag.wiring import Services
 
 T = TypeVar("T")
@@ -71,10 +72,9 @@ class Asked:
 
     async def _answer(self) -> Answer:
         timeout_s = self.services.settings.request_timeout_s
-        async with within(timeout_s):
-            answer = await self.services.answerer.answer(
-                self.who, self.question, max_tokens=self.max_tokens, deadline=Deadline.after(timeout_s), talk=self.talk
-            )
+        answer = await self.services.answerer.answer(
+            self.who, self.question, max_tokens=self.max_tokens, deadline=Deadline.after(timeout_s), talk=self.talk
+        )
         self._count(answer)
         return answer
 
@@ -153,13 +153,14 @@ class Feed(Generic[T]):
     def __init__(self, items: AsyncGenerator[T, None], timeout_s: float) -> None:
         """Begin with the first; all must be made within *timeout_s*."""
         self._items = items
-        self._timeout_s = timeout_s
         self._room = asyncio.Semaphore(AHEAD)
         self._made: asyncio.Queue[T | None] = asyncio.Queue()
         self._begun: deque[T] = deque()
         self._broken: RagError | None = None
         self._task = asyncio.create_task(self._make())
         self._task.add_done_callback(lambda _: self._made.put_nowait(None))
+        late = asyncio.get_running_loop().call_later(timeout_s, self.break_off, too_late(timeout_s))
+        self._task.add_done_callback(lambda _: late.cancel())
 
     async def begin(self, items: int) -> bool:
         """True, once the first *items* are made, or all; `next` gives them all the same.
@@ -181,6 +182,8 @@ class Feed(Generic[T]):
         """Have `next` raise *why* after what is made already, unless that is all."""
         self._broken = why
         self._task.cancel()
+        # where that does not stop it, as while a database is frozen, it is left alone
+        asyncio.get_running_loop().call_later(CANCELLING_S, self._made.put_nowait, None)
 
     async def close(self) -> None:
         """End the generator, wherever it is."""
@@ -189,13 +192,15 @@ class Feed(Generic[T]):
     async def _next(self) -> T | None:
         item = await self._made.get()
         if item is None:
+            if self._broken is not None and not self._task.done():
+                raise self._broken
             self._task.result()
         self._room.release()
         return item
 
     async def _make(self) -> None:
         try:
-            async with within(self._timeout_s), aclosing(self._items):
+            async with aclosing(self._items):
                 async for item in self._items:
                     await self._room.acquire()
                     self._made.put_nowait(item)

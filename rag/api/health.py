@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from rag.api.auth import ServicesDep
-from rag.errors import UpstreamUnavailable
+from rag.errors import StoreUnavailable, UpstreamUnavailable
 from rag.llm.breaker import State
+from rag.values import Deadline
+from rag.waiting import in_time
 
 router = APIRouter(tags=["operation"])
+PROBE_S = 5.0  # who probes waits about so long
+_SILENT = f"did not answer within {PROBE_S:g} s"
 
 
 @router.get("/healthz")
@@ -25,8 +31,11 @@ async def readyz(services: ServicesDep) -> dict[str, str | dict[str, State] | di
 
     `chat` has the states by name, for machines; `chat_means` says what each means for whoever is on call.
     """
-    await services.database.describe()
-    await next(iter(services.embedders.values())).embed_query("ready?")
+    left_s = Deadline.after(PROBE_S).remaining_s
+    await in_time(services.database.describe(), left_s, late=partial(StoreUnavailable, f"the database {_SILENT}"))
+    embedder = next(iter(services.embedders.values()))
+    silent = partial(UpstreamUnavailable, f"the embedder {_SILENT}")
+    await in_time(embedder.embed_query("ready?"), left_s, late=silent)
     states = services.lanes.states()
     means = services.lanes.means()
     if not services.lanes.can_answer():

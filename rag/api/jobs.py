@@ -9,9 +9,10 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from rag.api.auth import ServicesDep, Writer
+from rag.api.limits import InTime
 from rag.store.jobs import Job, cancel_job, get_job
 
-router = APIRouter(prefix="/v1/jobs", tags=["documents"])
+router = APIRouter(prefix="/v1/jobs", tags=["documents"], route_class=InTime)
 
 
 class JobError(BaseModel):

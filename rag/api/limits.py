@@ -1,20 +1,27 @@
-"""What every request passes first: an id, a size limit, a count."""
+"""What every request passes first: an id, a size limit, a count, a time limit."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any
 from uuid import uuid4
 
+from fastapi import Request
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rag.api.problems import problem_body, problem_response
 from rag.errors import DeadlineExceeded
 from rag.telemetry import Metrics, request_id
+from rag.values import Deadline
+from rag.waiting import in_time
 
 DRAINED = 4  # times the limit: who sends more has to live with a reset
 DRAIN_S, DRAIN_IDLE_S = 30.0, 1.0
@@ -111,17 +118,53 @@ async def _drain(receive: Receive, max_bytes: int) -> None:
                     return
 
 
-@asynccontextmanager
-async def within(seconds: float) -> AsyncIterator[None]:
-    """Run the block, but not longer than *seconds*.
+class InTime(APIRoute):
+    """A route with RAG_REQUEST_TIMEOUT_S for all that is waited for, its caller's key too, until the response begins.
 
-    Raises DeadlineExceeded.
+    The time counts from the last piece of the request: a long upload takes as long as its caller needs.
     """
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as exc:
-        raise DeadlineExceeded(f"not done within {seconds:g} s (RAG_REQUEST_TIMEOUT_S)") from exc
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            seconds = request.state.services.settings.request_timeout_s
+            body = _Arriving(request.receive, seconds)
+            return await in_time(handle(Request(request.scope, body)), body.left_s, late=partial(too_late, seconds))
+
+        return handled
+
+
+class _Arriving:
+    """The pieces of a request, and the seconds that are left to answer it."""
+
+    def __init__(self, receive: Receive, seconds: float) -> None:
+        self._receive = receive
+        self._seconds = seconds
+        self._deadline = Deadline.after(seconds)
+        self._awaited = self._whole = False
+
+    async def __call__(self) -> Message:
+        if self._whole:  # who asks now wants to know whether the caller is still there
+            return await self._receive()
+        self._awaited = True
+        try:
+            message = await self._receive()
+        finally:
+            self._awaited = False
+            self._deadline = Deadline.after(self._seconds)
+        self._whole = not message.get("more_body")
+        return message
+
+    def left_s(self) -> float:
+        """All of them while the caller is waited for."""
+        return self._seconds if self._awaited else self._deadline.remaining_s()
+
+
+def too_late(seconds: float) -> DeadlineExceeded:
+    """The error of a request that took longer than *seconds*."""
+    return DeadlineExceeded(f"not done within {seconds:g} s (RAG_REQUEST_TIMEOUT_S)")
 
 
 class _TooLong(BaseException):

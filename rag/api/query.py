@@ -11,11 +11,12 @@ from starlette.responses import Response
 
 from rag.api.auth import Reader, ServicesDep, json_only
 from rag.api.feed import CALLER_LEFT, Asked, Item
+from rag.api.limits import InTime
 from rag.api.schemas import QueryBody, QueryResult, query_result, sources
 from rag.calls import Answer
 from rag.telemetry import request_id
 
-router = APIRouter(prefix="/v1", tags=["query"])
+router = APIRouter(prefix="/v1", tags=["query"], route_class=InTime)
 BEGUN = 1  # items before the status line: the sources are sent as soon as the call of the model is let in
 
 

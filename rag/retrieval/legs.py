@@ -10,8 +10,7 @@ from typing import Any
 from rag.errors import DeadlineExceeded
 from rag.telemetry import log
 from rag.values import Deadline, LegResult
-
-CANCELLING_S = 1.0  # for the server to hear that nobody waits any more; one that is gone hears nothing
+from rag.waiting import CANCELLING_S, let_go
 
 Searching = Coroutine[Any, Any, LegResult]
 
@@ -41,15 +40,5 @@ async def both(dense: Searching, lexical: Searching, *, deadline: Deadline) -> t
 
 async def _cancel(tasks: Sequence[asyncio.Task[LegResult]]) -> None:
     """Stop what is still under way; the connections it had are free again when this returns."""
-    running = [task for task in tasks if not task.done()]
-    for task in running:
-        task.cancel()
-        task.add_done_callback(_seen)
-    if running:
+    if running := let_go(tasks):
         await asyncio.wait(running, timeout=CANCELLING_S)
-
-
-def _seen(task: asyncio.Task[LegResult]) -> None:
-    """Whatever ended it, nobody waits for it any more: asyncio need not complain."""
-    if not task.cancelled():
-        task.exception()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString, Self
 
 import psycopg
 from pgvector.psycopg import register_vector_async
@@ -47,6 +47,18 @@ class Compiled:
     def asked(self, settings: Mapping[str, str] = NO_SETTINGS, /, **parameters: object) -> Asked:
         """The query with further values, under *settings*."""
         return Asked(self.text, {**self.parameters, **parameters}, settings)
+
+
+class _PoolConnection(psycopg.AsyncConnection[TupleRow]):
+    """A connection that is closed when it does not come about in time."""
+
+    @classmethod
+    async def connect(cls, *args: Any, **kwargs: Any) -> Self:
+        """As the driver's, whose error keeps the socket open by its frames: once thawed, a server would serve it."""
+        try:
+            return await super().connect(*args, **kwargs)
+        except psycopg.Error as exc:
+            raise exc.with_traceback(None) from None
 
 
 class TenantTx:
@@ -276,11 +288,16 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
 
     Raises StoreUnavailable when no connection comes within *timeout_s*.
     """
+    opening_s = max(timeout_s, 10.0)
     pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
         url,
+        connection_class=_PoolConnection,
         min_size=min(2, size),
         max_size=size,
         timeout=timeout_s,
+        # then whoever wants a connection tries at once: the pauses between the pool's own attempts double, so that it
+        # would notice only minutes later that a server is back
+        reconnect_timeout=opening_s,
         open=False,
         configure=_configure,
         check=_check,
@@ -290,7 +307,7 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
         },
     )
     with translated():
-        await pool.open(wait=True, timeout=max(timeout_s, 10.0))
+        await pool.open(wait=True, timeout=opening_s)
     try:
         yield Database(pool)
     finally:
@@ -298,6 +315,11 @@ async def open_database(url: str, *, size: int, timeout_s: float) -> AsyncIterat
 
 
 async def _configure(connection: Connection) -> None:
+    async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        await _set_up(connection)
+
+
+async def _set_up(connection: Connection) -> None:
     await register_vector_async(connection)
     await connection.execute(sql.SQL("SET plan_cache_mode = {}").format(AT_REST["plan_cache_mode"]))
     # what is searched is in memory or on an SSD: by the default of 4, for disks with heads, all of a tenant's chunks

@@ -1,4 +1,4 @@
-"""Workers and a PostgreSQL that are killed while they work, and replaced."""
+"""Workers and a PostgreSQL that are killed while they work, and replaced, or frozen."""
 
 from __future__ import annotations
 
@@ -50,6 +50,20 @@ class Machine:
     def kill(self, what: str) -> None:
         """Kill -9 of one `worker`, of one `backend`, or of all of `postgres`; `stall` stops a worker past its lease."""
         getattr(self, f"_kill_{what}")()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The PostgreSQL takes connections, as the kernel does for it, and says nothing while the block runs."""
+        postmaster = self._postmaster()
+        os.kill(postmaster, signal.SIGSTOP)
+        stopped = [postmaster, *self._backends()]  # it starts no other one now
+        try:
+            for pid in stopped:
+                _signal(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in stopped:
+                _signal(pid, signal.SIGCONT)
 
     def stop_workers(self) -> list[int]:
         """What the workers ended with, once asked to end."""
@@ -125,8 +139,12 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(pid: int) -> None:
+    _signal(pid, signal.SIGKILL)
+
+
+def _signal(pid: int, which: signal.Signals) -> None:
     with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, which)
 
 
 @contextmanager
