@@ -38,6 +38,8 @@ LATE = (504, "deadline_exceeded", "application/problem+json")
 UNAVAILABLE = (503, "store_unavailable", "application/problem+json")
 Timed = tuple[httpx2.Response, float]
 
+pytestmark = pytest.mark.quiet
+
 
 @pytest.fixture
 def machine(process_environment: dict[str, str]) -> Iterator[Machine]:
@@ -49,6 +51,12 @@ def machine(process_environment: dict[str, str]) -> Iterator[Machine]:
 def clone(machine: Machine) -> Callable[[], str]:
     """The database of the app: on a server that can be frozen without all other tests."""
     return lambda: machine.server.url
+
+
+@pytest.fixture
+def drop() -> Callable[[str], None]:
+    """It goes with its server."""
+    return lambda _: None
 
 
 async def timed(answer: Awaitable[httpx2.Response]) -> Timed:
