@@ -20,7 +20,7 @@ from rag.store.tenancy import find_tenant
 from rag.telling import counted, shortened
 
 MOST = 10_000  # documents shown at once
-EVERY: dict[str, str | None] = {"after": "", "prefix": "", "folder": None}
+EVERY: dict[str, str | None] = {"after": "", "prefix": "", "folder": None}  # what narrows a list, as it leaves all
 MOST_TITLE = 40  # characters of a title in a list
 
 
@@ -45,7 +45,7 @@ def show_all(arguments: argparse.Namespace) -> None:
 
     if not 1 <= arguments.limit <= MOST:
         raise InvalidInput(f"--limit takes 1 to {MOST}")
-    check_facets({f"--{name}": getattr(arguments, name) for name in ("after", "prefix", "folder")})
+    check_facets({f"--{name}": getattr(arguments, name) for name in EVERY})
     with_store(run)
 
 
