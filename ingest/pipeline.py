@@ -30,7 +30,7 @@ from rag.values import DIMS, ContentId, Draft, Recipe, TenantId, content_id, doc
 
 CHUNKER = "structure-2"  # change it with the splitter: an index holds chunks of one kind
 LOOK_S = 0.5  # between two looks at who still wants a document, while it is embedded
-PARSERS = "6"  # change it with the parsers: the same file is then written anew
+PARSERS = "7"  # change it with the parsers: the same file is then written anew
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ OPENING = re.compile(r"\s*\{?\s*")
 
 
 def parse_code(source: str, *, language: str, name: str, joined_chars: int = JOINED_CHARS) -> Parsed:
-    """The symbols of *source*, which has LF line ends, under the file's *name*; *language* is a key of GRAMMARS.
+    """The symbols of *source*, which has LF line ends, under the file's *name*, if any; *language* is of GRAMMARS.
 
     Neighbours of up to *joined_chars* together share a section, under what they all stand in and their names.
     """
@@ -58,6 +58,23 @@ def parse_code(source: str, *, language: str, name: str, joined_chars: int = JOI
     outline = _Outline(grammar, source.split("\n"), name)
     outline.visit(tree.root_node, outline.owners[0], depth=0)
     return _parsed(_joined(outline.parts(), joined_chars), Facets(title=name, metadata={"language": language}))
+
+
+def unreadable(source: str, language: str) -> float:
+    """The share of *source*, from 0 to 1, that the grammar of *language* makes nothing of."""
+    data = source.encode()
+    nodes = [Parser(GRAMMARS[language].language()).parse(data).root_node]
+    unread = 0
+    while nodes:
+        node = nodes.pop()
+        if node.is_error or node.is_missing:
+            unread += _size(node) or 1
+            inside = [child for child in node.children if child.child_count]  # as of a class whose end is cut off
+            unread -= sum(map(_size, inside))
+            nodes += inside
+        elif node.has_error:
+            nodes += node.children
+    return unread / max(1, len(data))
 
 
 @dataclass(slots=True, eq=False)
@@ -231,6 +248,10 @@ def _start(node: Node) -> int:
 
 def _end(node: Node) -> int:
     return node.end_point.row + (node.end_point.column > 0)
+
+
+def _size(node: Node) -> int:
+    return node.end_byte - node.start_byte
 
 
 def _name_of(node: Node) -> str:

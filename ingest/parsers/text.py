@@ -1,4 +1,4 @@
-"""Plain text to blocks: paragraphs at blank lines, and the few lines that can only be headings."""
+"""Plain text to blocks: paragraphs at blank lines, and the few lines that can only be headings; code by its symbols."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import groupby
 
 from ingest.blocks import Parsed, TextBuilder
 from ingest.cuts import COLONS, SENTENCE_MARKS
+from ingest.parsers.unnamed_code import parse_unnamed_code
 from ingest.typography import plain_letters, rejoin, vocabulary
 from rag.values import Facets
 
@@ -19,7 +20,11 @@ SENTENCE_ENDS = (*SENTENCE_MARKS, *COLONS, ";", ",")
 
 
 def parse_text(source: str) -> Parsed:
-    """The paragraphs of *source*, which has LF line ends."""
+    """The paragraphs of *source*, which has LF line ends, or its symbols if it is source code."""
+    return parse_unnamed_code(source) or _prose(source)
+
+
+def _prose(source: str) -> Parsed:
     document = TextBuilder()
     known = vocabulary(plain_letters(source))
     for lines in _paragraphs(source):
