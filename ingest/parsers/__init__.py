@@ -13,6 +13,7 @@ from ingest.parsers.encodings import decode_text
 from ingest.parsers.markdown import parse_markdown
 from ingest.parsers.signatures import check_signature
 from ingest.parsers.text import parse_text
+from ingest.parsers.unnamed_code import parse_plain
 from ingest.typography import plain_letters
 from rag.errors import InvalidInput, UnsupportedFormat
 from rag.formats import CONTENT_TYPES, SUFFIXES
@@ -21,7 +22,7 @@ from rag.storable import cleaned
 
 READABLE_SUFFIXES = frozenset(SUFFIXES)
 
-TEXT_PARSERS: dict[str, Callable[[str], Parsed]] = {"markdown": parse_markdown, "text": parse_text}
+TEXT_PARSERS: dict[str, Callable[[str], Parsed]] = {"markdown": parse_markdown, "text": parse_plain}
 
 # module and function by format: imported when one comes, since some libraries take long to load
 BYTES_PARSERS: dict[str, tuple[str, str]] = {
@@ -42,6 +43,7 @@ BYTES_PARSERS: dict[str, tuple[str, str]] = {
 
 NO_LANGUAGE_NAMED = "en"  # or English named, which a text in another language does by mistake, as pages from a template
 SMALL_WORDS = 5  # different ones of a language that a text has to have; names and quotations bring fewer
+WITHOUT_LANGUAGE = frozenset({"heading", "code"})  # alone: source code, whatever its remarks are in
 
 # formats of running text, where `4.2.1` in front of a paragraph is a clause and not a version or a value
 WITH_CLAUSES = frozenset({"markdown", "text", "html", "pdf", "docx", "epub"})
@@ -67,12 +69,14 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
         parsed = replace(parse_text(parsed.facets.title), facets=parsed.facets)
     if not parsed.text:
         raise InvalidInput(f"{name}: there is no text in it")
-    parsed = parsed if kind == "code" else _in_its_language(parsed)
+    parsed = _in_its_language(parsed)
     return _cleaned(with_clauses(parsed) if kind in WITH_CLAUSES else parsed)
 
 
 def _in_its_language(parsed: Parsed) -> Parsed:
     """With the language that the text shows, where the document names none: its words are stemmed by it."""
+    if all(block.kind in WITHOUT_LANGUAGE for block in parsed.blocks):
+        return parsed
     if parsed.facets.lang != NO_LANGUAGE_NAMED or not (shown := language(parsed.text, least=SMALL_WORDS)):
         return parsed
     return replace(parsed, facets=replace(parsed.facets, lang=shown))

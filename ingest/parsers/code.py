@@ -46,6 +46,7 @@ JOINED_CHARS = 1000  # a chunk: by itself a symbol of three lines says too littl
 MAX_DEPTH = 20  # symbols nested deeper are lines of the one around them
 CLOSING = re.compile(r"\s*(?:[\])}>;,]+\s*(?://.*|/\*.*)?|#\s*endif.*)?")  # blank lines too
 OPENING = re.compile(r"\s*\{?\s*")
+READ = re.compile("comment|statement|declaration|definition|specifier|item")  # types of nodes
 
 
 def parse_code(source: str, *, language: str, name: str, joined_chars: int = JOINED_CHARS) -> Parsed:
@@ -60,18 +61,20 @@ def parse_code(source: str, *, language: str, name: str, joined_chars: int = JOI
     return _parsed(_joined(outline.parts(), joined_chars), Facets(title=name, metadata={"language": language}))
 
 
-def unreadable(source: str, language: str) -> float:
-    """The share of *source*, from 0 to 1, that the grammar of *language* makes nothing of."""
+def error_share(source: str, language: str) -> float:
+    """The share of *source*, from 0 to 1, that the grammar of *language* makes nothing of.
+
+    In an error, statements and the like still count as read: an excerpt may begin or end within a class.
+    """
     data = source.encode()
     nodes = [Parser(GRAMMARS[language].language()).parse(data).root_node]
     unread = 0
     while nodes:
         node = nodes.pop()
         if node.is_error or node.is_missing:
-            unread += _size(node) or 1
-            inside = [child for child in node.children if child.child_count]  # as of a class whose end is cut off
-            unread -= sum(map(_size, inside))
-            nodes += inside
+            read = [child for child in node.children if READ.search(child.type)]
+            unread += (_size(node) or 1) - sum(map(_size, read))
+            nodes += read
         elif node.has_error:
             nodes += node.children
     return unread / max(1, len(data))

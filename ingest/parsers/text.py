@@ -1,4 +1,4 @@
-"""Plain text to blocks: paragraphs at blank lines, and the few lines that can only be headings; code by its symbols."""
+"""Plain text to blocks: paragraphs at blank lines, and the few lines that can only be headings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import groupby
 
 from ingest.blocks import Parsed, TextBuilder
 from ingest.cuts import COLONS, SENTENCE_MARKS
-from ingest.parsers.unnamed_code import parse_unnamed_code
 from ingest.typography import plain_letters, rejoin, vocabulary
 from rag.values import Facets
 
@@ -20,11 +19,7 @@ SENTENCE_ENDS = (*SENTENCE_MARKS, *COLONS, ";", ",")
 
 
 def parse_text(source: str) -> Parsed:
-    """The paragraphs of *source*, which has LF line ends, or its symbols if it is source code."""
-    return parse_unnamed_code(source) or _prose(source)
-
-
-def _prose(source: str) -> Parsed:
+    """The paragraphs of *source*, which has LF line ends."""
     document = TextBuilder()
     known = vocabulary(plain_letters(source))
     for lines in _paragraphs(source):

@@ -1,4 +1,4 @@
-"""Source code that came as plain text, where no file name says so: what it is written in, and its symbols."""
+"""Plain text that may be source code: no file name says so, nor in which language it is."""
 
 from __future__ import annotations
 
@@ -7,29 +7,36 @@ from dataclasses import replace
 from importlib import import_module
 
 from ingest.blocks import Parsed
+from ingest.parsers.text import parse_text
 from rag.values import Facets
 
-LANGUAGES = ("java", "rust", "cpp", "csharp", "go", "javascript", "typescript", "python")  # of equals, the first
-SAMPLE_CHARS = 4000  # shows what it is in; each grammar reads it, some slowly what they do not know
+LANGUAGES = ("java", "rust", "cpp", "csharp", "go", "javascript", "typescript", "tsx", "python")  # of equals, the first
+MOST_CHARS = 100_000  # grammars take seconds over a megabyte that they do not know
+SAMPLE_CHARS = 4000  # the beginning tells which languages to try
+TRIED = 3
 LEAST_LINES = 3
-LEAST_SHARE = 0.3  # of the lines end or begin as code does: half of a function may be its documentation
-MOST_ERRORS = 0.1  # of what the grammar reads: an excerpt begins and ends anywhere
+LEAST_SHARE = 0.1  # of the lines begin or end as code does; most prose is told by that alone
+MOST_ERRORS = 0.1  # an excerpt begins and ends anywhere
 CODE_LINE = re.compile(r"\s*(?://|/\*|\*|#|@).*|.*[;{}(),:\[\]>]\s*")
 
 
-def parse_unnamed_code(source: str) -> Parsed | None:
-    """The symbols of *source*, which has LF line ends; None for what is no code, or has no symbol.
+def parse_plain(source: str) -> Parsed:
+    """Code by its symbols, all else by its paragraphs; *source* has LF line ends."""
+    return _code(source) or parse_text(source)
 
-    The language is that of the grammar that reads it best, which may be a close relative, so it is not stated.
+
+def _code(source: str) -> Parsed | None:
+    """The source by its symbols; None where it has none, or is no code.
+
+    Its language is not stated: a close relative's grammar may read an excerpt best.
     """
-    sample = source[:SAMPLE_CHARS].rpartition("\n")[0] if len(source) > SAMPLE_CHARS else source
-    lines = [line for line in sample.split("\n") if line.strip()]
+    lines = [line for line in source.split("\n") if line.strip()] if len(source) <= MOST_CHARS else []
     if len(lines) < LEAST_LINES or sum(map(bool, map(CODE_LINE.fullmatch, lines))) < LEAST_SHARE * len(lines):
         return None
     code = import_module("ingest.parsers.code")  # its grammars take a while to load, and most text needs none
-    errors = {language: code.unreadable(sample, language) for language in LANGUAGES}
-    language = min(errors, key=errors.__getitem__)
-    if errors[language] > MOST_ERRORS:
-        return None
-    parsed: Parsed = code.parse_code(source, language=language, name="")
-    return replace(parsed, facets=Facets()) if parsed.first_heading() else None
+    for language in sorted(LANGUAGES, key=lambda language: code.error_share(source[:SAMPLE_CHARS], language))[:TRIED]:
+        if code.error_share(source, language) <= MOST_ERRORS:
+            parsed: Parsed = code.parse_code(source, language=language, name="")
+            if parsed.first_heading():
+                return replace(parsed, facets=Facets())
+    return None
