@@ -29,6 +29,8 @@ def serve(settings: Settings, *, port: int, background: Background | None) -> No
     Raises SetupError for an address that cannot be listened on.
     """
     configure_logging(settings.log_level)
+    # as Ctrl-C does, so that what is open is closed: uvicorn sends a signal that it has minded once more
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     asyncio.run(_serve(settings, port, background))
 
 

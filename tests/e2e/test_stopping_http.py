@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from rag.api.feed import SAYING_S, STOPPING_S
+from rag.store.embedded import EmbeddedPostgres
 from rag.store.engine import open_database
 from rag.store.tenancy import create_key, create_tenant
 from tests.e2e.conftest import CORPUS, Caller, Service, serving_process
@@ -97,6 +98,17 @@ async def test_an_answer_under_way_is_finished_before_the_service_stops(
 
     assert json.loads(query[-1])["answer"] == "A refund takes five business days. [1]"
     assert completion[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_that_is_stopped_takes_its_embedded_database_along(
+    process_environment: dict[str, str], tmp_path: Path, by: signal.Signals
+) -> None:
+    with serving_process(process_environment, tmp_path) as service:
+        os.kill(service.pid, by)
+        os.waitpid(service.pid, 0)
+
+    assert not EmbeddedPostgres(tmp_path).accepts()
 
 
 @pytest.mark.quiet
