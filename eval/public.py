@@ -1,4 +1,4 @@
-"""Public retrieval benchmarks in BEIR layout: `corpus.jsonl`, `queries.jsonl`, `qrels.tsv`."""
+"""Public retrieval benchmarks in BEIR layout: `corpus.jsonl`, `queries.jsonl`, `qrels.tsv` or `qrels/test.tsv`."""
 
 from __future__ import annotations
 
@@ -50,12 +50,16 @@ class Benchmark:
 
 
 def load_benchmark(folder: Path, split: str | None) -> Benchmark:
-    """The benchmark in *folder*; with *split*, from `queries_<split>.jsonl` and `qrels_<split>.tsv`."""
+    """The benchmark in *folder*; with *split*, from `queries_<split>.jsonl` and `qrels_<split>.tsv`.
+
+    As BEIR has it, the queries of all splits may be in one file, and the judgements in `qrels/<split>.tsv`.
+    """
     suffix = f"_{split}" if split else ""
     try:
         docs = _records(folder / "corpus.jsonl")
-        queries = _records(folder / f"queries{suffix}.jsonl")
-        qrels = _qrels(folder / f"qrels{suffix}.tsv", queries=queries.keys(), docs=docs.keys())
+        queries = _records(_there(folder / f"queries{suffix}.jsonl", folder / "queries.jsonl"))
+        judged_in = _there(folder / f"qrels{suffix}.tsv", folder / "qrels" / f"{split or 'test'}.tsv")
+        qrels = _qrels(judged_in, queries=queries.keys(), docs=docs.keys())
     except (OSError, UnicodeDecodeError) as exc:
         raise CannotRun(f"the benchmark in {folder} cannot be read: {exc}") from exc
     judged = {id_: text for id_, text in queries.items() if any(grade > 0 for grade in qrels.get(id_, {}).values())}
@@ -69,6 +73,12 @@ def load_benchmark(folder: Path, split: str | None) -> Benchmark:
         qrels=qrels,
         queries_without_qrels=len(queries) - len(judged),
     )
+
+
+def _there(path: Path, other: Path) -> Path:
+    if not path.exists() and not other.exists():
+        raise CannotRun(f"there is neither {path} nor {other}")
+    return path if path.exists() else other
 
 
 async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit: int | None) -> dict[str, object]:

@@ -45,8 +45,20 @@ def test_a_split_has_files_of_its_own(tmp_path: Path) -> None:
     folder = _write(tmp_path, qrels="q1\td1\t1\n", split="_dev")
 
     assert load_benchmark(folder, "dev").queries == {"q1": "query 1"}
-    with pytest.raises(CannotRun, match=r"queries\.jsonl"):
+    with pytest.raises(CannotRun, match=r"there is neither .*queries\.jsonl nor "):
         load_benchmark(folder, None)
+
+
+def test_the_judgements_of_splits_may_be_in_a_folder_beside_the_queries_of_all(tmp_path: Path) -> None:
+    folder = _write(tmp_path, qrels="q1\td1\t1\n")
+    (folder / "qrels").mkdir()
+    (folder / "qrels.tsv").rename(folder / "qrels" / "test.tsv")
+    (folder / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td2\t1\n")
+
+    assert load_benchmark(folder, None).queries == {"q1": "query 1"}
+    assert load_benchmark(folder, "dev").queries == {"q2": "query 2"}
+    with pytest.raises(CannotRun, match=r"there is neither .*qrels_train\.tsv nor .*qrels.train\.tsv"):
+        load_benchmark(folder, "train")
 
 
 @pytest.mark.parametrize(
