@@ -15,6 +15,7 @@ TITLE_CHARS = 80  # hard-wrapped prose is rarely narrower, so a first line this 
 CAPITALS_CHARS = 60  # longer lines in capitals are warnings and legal text
 CAPITALS_LETTERS = 4  # below, it is an abbreviation
 NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){1,3})\.?[ \t]+[A-Z].{1,70}")  # "4.2 Fees"; "4. Fees" may be a list item
+NO_TITLE = re.compile(r"[{}=;<>$\\]|\A[\W_]*\Z")  # a line of code or data, or without a word
 SENTENCE_ENDS = (*SENTENCE_MARKS, *COLONS, ";", ",")
 
 
@@ -35,14 +36,20 @@ def parse_text(source: str) -> Parsed:
 
 def _paragraphs(source: str) -> list[str]:
     lines = (line.rstrip() for line in source.split("\n"))
-    return ["\n".join(group).strip() for filled, group in groupby(lines, key=bool) if filled]
+    return [_outdented("\n".join(group)) for filled, group in groupby(lines, key=bool) if filled]
+
+
+def _outdented(paragraph: str) -> str:
+    """Without the indent of its first line, unless that is one of several, as in code."""
+    return paragraph if "\n " in paragraph or "\n\t" in paragraph else paragraph.strip()
 
 
 def _title(paragraph: str) -> tuple[str, str]:
     first, _, rest = paragraph.partition("\n")
-    if len(first) > TITLE_CHARS or first.endswith(SENTENCE_ENDS) or rest.lstrip()[:1].islower():
+    goes_on = first.endswith(SENTENCE_ENDS) or rest.lstrip()[:1].islower()
+    if len(first) > TITLE_CHARS or goes_on or NO_TITLE.search(first):
         return "", paragraph
-    return first, rest
+    return first.strip(), rest
 
 
 def _heading_level(paragraph: str) -> int:

@@ -85,6 +85,24 @@ def test_prose_at_the_top_of_plain_text_is_no_title(first: str) -> None:
     assert parsed.text == f"{first}\n\nMore."
 
 
+@pytest.mark.parametrize(
+    "first", ["body { margin: 0 }", "2026-01-01 INFO started (port=8080)", "$ cd /opt/app", "/*", "----", "a <- b"]
+)
+def test_a_line_of_code_or_data_at_the_top_of_plain_text_is_no_title(first: str) -> None:
+    parsed = parse(f"{first}\nMore.".encode(), name="a.txt")
+
+    assert parsed.facets.title == ""
+    assert parsed.text == f"{first}\nMore."
+
+
+def test_the_first_line_of_indented_lines_keeps_its_indent_and_that_of_wrapped_prose_does_not() -> None:
+    source = "   Dear all,\nsee below.\n\n    def total(self):\n        return 1\n\n\tif x:\n\t\ty\n\n    Bye.\n"
+
+    parsed = parse(source.encode(), name="a.txt")
+
+    assert parsed.text == "Dear all,\nsee below.\n\n    def total(self):\n        return 1\n\n\tif x:\n\t\ty\n\nBye."
+
+
 def test_words_cut_at_the_line_ends_of_plain_text_are_whole_again() -> None:
     source = (
         "The tariff for a house-\nhold is in the Haus\u00adord\u00ad\nnung, a well-\nknown rule.\n\nLand-\nlords pay."
