@@ -109,7 +109,14 @@ class DocumentPage(BaseModel):
     next: str | None
 
 
-@router.put("/{external_id:path}", status_code=202)
+def _upload_bodies() -> dict[str, object]:
+    """What OpenAPI says of an upload's body, which FastAPI does not read: it may be JSON or any file."""
+    file = {"schema": {"type": "string", "format": "binary"}}
+    bodies = {**dict.fromkeys(CONTENT_TYPES, file), "application/json": {"schema": DocumentBody.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": bodies}}
+
+
+@router.put("/{external_id:path}", status_code=202, openapi_extra=_upload_bodies())
 async def put_document(
     external_id: str,
     request: Request,

@@ -4,9 +4,11 @@ import base64
 import json
 
 import pytest
+from fastapi import FastAPI
 
-from rag.api.documents import _upload
+from rag.api.documents import DocumentBody, _upload, router
 from rag.errors import InvalidInput, UnsupportedFormat
+from rag.formats import CONTENT_TYPES
 
 JSON = "application/json"
 
@@ -73,3 +75,15 @@ def test_json_and_yaml_may_be_documents_themselves(kind: str) -> None:
     upload = _upload("a", JSON, json.dumps({"text": '{"port": 5432}', "content_type": kind}).encode())
 
     assert (upload.content_type, upload.payload) == (kind, b'{"port": 5432}')
+
+
+def test_openapi_says_what_an_upload_may_be() -> None:
+    app = FastAPI()
+    app.include_router(router)
+
+    body = app.openapi()["paths"]["/v1/documents/{external_id}"]["put"]["requestBody"]
+
+    assert body["required"]
+    assert body["content"].keys() == {*CONTENT_TYPES, JSON}
+    assert body["content"][JSON]["schema"]["properties"].keys() == DocumentBody.model_fields.keys()
+    assert body["content"]["text/csv"]["schema"] == {"type": "string", "format": "binary"}
