@@ -43,7 +43,6 @@ BYTES_PARSERS: dict[str, tuple[str, str]] = {
 
 NO_LANGUAGE_NAMED = "en"  # or English named, which a text in another language does by mistake, as pages from a template
 SMALL_WORDS = 5  # different ones of a language that a text has to have; names and quotations bring fewer
-WITHOUT_LANGUAGE = frozenset({"heading", "code"})  # alone: source code, whatever its remarks are in
 
 # formats of running text, where `4.2.1` in front of a paragraph is a clause and not a version or a value
 WITH_CLAUSES = frozenset({"markdown", "text", "html", "pdf", "docx", "epub"})
@@ -75,7 +74,7 @@ def parse(data: bytes, *, name: str, content_type: str | None = None) -> Parsed:
 
 def _in_its_language(parsed: Parsed) -> Parsed:
     """With the language that the text shows, where the document names none: its words are stemmed by it."""
-    if all(block.kind in WITHOUT_LANGUAGE for block in parsed.blocks):
+    if {block.kind for block in parsed.blocks} - {"heading"} == {"code"}:  # whatever its remarks are in
         return parsed
     if parsed.facets.lang != NO_LANGUAGE_NAMED or not (shown := language(parsed.text, least=SMALL_WORDS)):
         return parsed

@@ -103,6 +103,11 @@ def test_the_first_line_of_indented_lines_keeps_its_indent_and_that_of_wrapped_p
     assert parsed.text == "Dear all,\nsee below.\n\n    def total(self):\n        return 1\n\n\tif x:\n\t\ty\n\nBye."
 
 
+@pytest.mark.parametrize(("name", "text"), [("a.txt", "退款政策"), ("a.md", "# 退款政策\n\n## 期限")])
+def test_headings_alone_show_a_language(name: str, text: str) -> None:
+    assert parse(text.encode(), name=name).facets.lang == "zh"
+
+
 def test_words_cut_at_the_line_ends_of_plain_text_are_whole_again() -> None:
     source = (
         "The tariff for a house-\nhold is in the Haus\u00adord\u00ad\nnung, a well-\nknown rule.\n\nLand-\nlords pay."
