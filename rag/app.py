@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from rag.api import admin, chunks, completions, documents, health, jobs, query, search
+from rag.api.auth import known_parameters
 from rag.api.limits import BodyLimit, RequestFrame
 from rag.api.problems import add_handlers
 from rag.settings import Settings
@@ -42,7 +43,9 @@ def create_app(
 
     app = FastAPI(title="RAG service", version="1", lifespan=lifespan)
     add_handlers(app)
-    for room in (search, query, completions, documents, chunks, jobs, admin, health):
+    for room in (search, query, documents, chunks, jobs, admin):
+        app.include_router(room.router, dependencies=[Depends(known_parameters)])
+    for room in (completions, health):  # clients written for others may send parameters of theirs
         app.include_router(room.router)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(RequestFrame, metrics=counted)

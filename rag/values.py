@@ -279,7 +279,7 @@ class Retrieval:
     """Everything a search found: the ranked candidates and how they were found.
 
     `rerank_reason` says why not all was reranked, where it was not; `missing_phrases` are what the question quotes and
-    no chunk in its scope has.
+    no chunk in its scope has; `hints` say why nothing was found.
     """
 
     hits: tuple[Hit, ...]
@@ -291,6 +291,7 @@ class Retrieval:
     expansion: str = ""
     expansion_state: ExpansionState = "not_asked"
     missing_phrases: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,3 +328,5 @@ class Citation:
     quote: str
     version: int = 1
     supported: bool = True
+    title: str = ""
+    breadcrumb: tuple[str, ...] = ()

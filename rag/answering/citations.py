@@ -93,5 +93,14 @@ def _citation(passage: Passage, start: int, end: int) -> Citation:
     chunk = next(holds, passage.chunk)  # the section around the hits supports claims too
     quote = passage.text[start:end]
     return Citation(
-        passage.n, chunk.chunk_id, chunk.document_id, chunk.external_id, begin, finish, quote, chunk.version
+        n=passage.n,
+        chunk_id=chunk.chunk_id,
+        document_id=chunk.document_id,
+        external_id=chunk.external_id,
+        start=begin,
+        end=finish,
+        quote=quote,
+        version=chunk.version,
+        title=chunk.title,
+        breadcrumb=chunk.breadcrumb,
     )

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from rag.errors import Forbidden, Unauthenticated, UnsupportedFormat
+from rag.errors import Forbidden, InvalidInput, Unauthenticated, UnsupportedFormat
 from rag.store.tenancy import principal_of
 from rag.values import Principal
 from rag.wiring import Services
@@ -41,6 +41,14 @@ Reader = Annotated[Principal, Depends(allowed("query"))]
 Writer = Annotated[Principal, Depends(allowed("ingest"))]
 Member = Annotated[Principal, Depends(allowed("query", "ingest"))]
 Admin = Annotated[Principal, Depends(allowed("admin"))]
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse what is asked for in the address and the route does not know: it would be ignored without a word."""
+    known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+    if unknown := sorted(request.query_params.keys() - known):
+        takes = f"it takes {', '.join(known)}" if known else "it takes none"
+        raise InvalidInput(f"{unknown[0][:60]} is no parameter of this route; {takes}")
 
 
 async def json_only(request: Request) -> None:

@@ -226,6 +226,7 @@ def grounds(answer: Answer) -> dict[str, object]:
         "degraded": why.model_dump(mode="json") if (why := degraded(answer)) else None,
         "data_classes": sorted(answer.data_classes),
         "missing_phrases": list(answer.retrieval.missing_phrases),
+        "hints": list(answer.retrieval.hints),
     }
 
 

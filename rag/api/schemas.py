@@ -97,6 +97,7 @@ class HitBody(BaseModel):
     external_id: str
     title: str
     breadcrumb: list[str]
+    kind: str
     text: str
     version: int
     start: int
@@ -111,7 +112,7 @@ class SearchResult(BaseModel):
 
     `expansion_state` is, explained, why there is none: see `recall`. `rerank_reason` is why not all was reranked, null
     where it was. `missing_phrases` are what the query quotes and no chunk has that the caller may see and the filters
-    keep: with any, nothing is found.
+    keep: with any, nothing is found. `hints` say why there are no hits, where the request is the reason.
     """
 
     hits: list[HitBody]
@@ -123,6 +124,7 @@ class SearchResult(BaseModel):
     expansion: str | None = None
     expansion_state: ExpansionState | None = None
     missing_phrases: list[str]
+    hints: list[str]
     request_id: str
 
 
@@ -136,6 +138,8 @@ class CitationBody(BaseModel):
     chunk_id: str
     document_id: str
     external_id: str
+    title: str
+    breadcrumb: list[str]
     version: int
     start: int
     end: int
@@ -162,7 +166,7 @@ class QueryResult(BaseModel):
     """The answer with its citations.
 
     `degraded` says why, where a lesser model answered; `data_classes` are those of what the answer was made from.
-    `missing_phrases`, `rerank` and `rerank_reason` are as of the search for its sources.
+    `missing_phrases`, `hints`, `rerank` and `rerank_reason` are as of the search for its sources.
     """
 
     status: Literal["answered", "no_evidence", "degraded"]
@@ -172,6 +176,7 @@ class QueryResult(BaseModel):
     degraded: DegradedBody | None
     data_classes: list[str]
     missing_phrases: list[str]
+    hints: list[str]
     rerank: RerankState
     rerank_reason: RerankReason | None
     provider: str
@@ -223,6 +228,7 @@ def search_result(retrieval: Retrieval, *, explain: bool, request_id: str) -> Se
         expansion=retrieval.expansion if explain else None,
         expansion_state=retrieval.expansion_state if explain else None,
         missing_phrases=list(retrieval.missing_phrases),
+        hints=list(retrieval.hints),
         request_id=request_id,
     )
 
@@ -238,6 +244,7 @@ def query_result(answer: Answer, request_id: str) -> QueryResult:
         degraded=degraded(answer),
         data_classes=sorted(answer.data_classes),
         missing_phrases=list(answer.retrieval.missing_phrases),
+        hints=list(answer.retrieval.hints),
         rerank=answer.retrieval.rerank,
         rerank_reason=answer.retrieval.rerank_reason,
         provider=answer.target,
@@ -259,6 +266,8 @@ def citations(answer: Answer) -> list[CitationBody]:
             chunk_id=str(c.chunk_id),
             document_id=str(c.document_id),
             external_id=c.external_id,
+            title=c.title,
+            breadcrumb=list(c.breadcrumb),
             version=c.version,
             start=c.start,
             end=c.end,
@@ -299,6 +308,7 @@ def _hit(hit: Hit, *, explain: bool) -> HitBody:
         external_id=chunk.external_id,
         title=chunk.title,
         breadcrumb=list(chunk.breadcrumb),
+        kind=chunk.kind,
         text=chunk.text,
         version=chunk.version,
         start=chunk.start,

@@ -11,7 +11,6 @@ from rag.api.schemas import ANSWER_TOKENS, MAX_TOP_K, SearchBody, query_result, 
 from rag.calls import Answer
 from rag.commands.opened import names, settings, show
 from rag.errors import InvalidInput
-from rag.retrieval.phrases import phrases
 from rag.store.tenancy import find_tenant
 from rag.telemetry import Metrics
 from rag.telling import shortened
@@ -39,10 +38,10 @@ def search(arguments: argparse.Namespace) -> None:
             return
         for n, hit in enumerate(found.hits, 1):
             place = " > ".join(hit.chunk.breadcrumb) or hit.chunk.title
-            show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]")
+            show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]  score {hit.score:.3f}")
             show("   " + shortened(hit.chunk.text, 300))
         if not found.hits:
-            show(_unheld(found, arguments.query) or "nothing found")
+            show("; ".join(found.hints) or "nothing found")
         show("; ".join(filter(None, (_how_reranked(found), _expansion(found), _times(found.timings_ms)))))
 
     _with_services(run)
@@ -59,7 +58,7 @@ def ask(arguments: argparse.Namespace) -> None:
             show(query_result(answer, "").model_dump_json())
             return
         show("\n".join(told(answer)))
-        if reason := _unheld(answer.retrieval, arguments.query):
+        if reason := "; ".join(answer.retrieval.hints):
             show(reason)
 
     _with_services(run)
@@ -108,19 +107,6 @@ def _how_reranked(found: Retrieval) -> str:
     if not found.hits:
         return ""
     return f"rerank {found.rerank}" + (f": {UNRANKED[found.rerank_reason]}" if found.rerank_reason else "")
-
-
-def _unheld(found: Retrieval, query: str) -> str:
-    """Why nothing was found for a question that quotes: a chunk that holds the phrases is always a hit."""
-    quoted = [phrase.text for phrase in phrases(query)]
-    are_apart = len(quoted) > 1 and not found.missing_phrases and not found.hits and found.complete
-    unheld = quoted if are_apart else found.missing_phrases
-    if not unheld:
-        return ""
-    named = f"phrase{'s' if len(unheld) > 1 else ''} " + " and ".join(f'"{phrase}"' for phrase in unheld)
-    where = " together" if are_apart else ""
-    seen = "no chunk that --groups and --filters let through"
-    return f"{seen} has the {named}{where}, to the letter; ask without the quotation marks"
 
 
 def _times(timings_ms: dict[str, float]) -> str:

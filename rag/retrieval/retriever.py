@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -12,6 +12,7 @@ from rag.protocols import Expanding, Leg, Reranker
 from rag.ranking import Ranking
 from rag.retrieval.expanded import ExpandedLeg
 from rag.retrieval.feedback import HEAD
+from rag.retrieval.hints import hints
 from rag.retrieval.legs import both
 from rag.retrieval.order import Order, varied
 from rag.retrieval.phrases import Holding, holding, phrases
@@ -66,9 +67,11 @@ class Retriever:
         dense, lexical, missing = await self._candidates(tenant_id, question, clock)
         order = Order.of(dense, lexical, self._ranking.of(dense.tuning))
         hits, reason = await self._hits(tenant_id, question, order, clock)
+        complete = dense.complete and lexical.complete
+        hinted = () if hits else await self._hints(tenant_id, question, missing, complete=complete)
         return Retrieval(
             hits=tuple(hits[: question.top_k]),
-            complete=dense.complete and lexical.complete,
+            complete=complete,
             rerank=_how_far(hits, reason),
             rerank_reason=reason,
             index_version=min(dense.index_version, lexical.index_version),
@@ -76,7 +79,15 @@ class Retriever:
             expansion=question.expansion,
             expansion_state=question.expansion_state,
             missing_phrases=missing,
+            hints=hinted,
         )
+
+    async def _hints(
+        self, tenant_id: TenantId, question: Question, missing: Sequence[str], *, complete: bool
+    ) -> tuple[str, ...]:
+        """Why nothing was found."""
+        async with self._database.reading(tenant_id) as tx:
+            return await hints(tx, question, missing, complete=complete)
 
     async def _candidates(
         self, tenant_id: TenantId, question: Question, clock: Stopwatch

@@ -61,6 +61,7 @@ CORPUS: dict[str, dict[str, Any]] = {
     },
     "hr/salaries.md": {
         "text": "# Salaries\n\nThe salary band B7 starts at 71,000 EUR a year.\n", "acl": ["hr", "board"],
+        "metadata": {"band": "B7"},
     },
     "travel-2024.md": {
         "text": "# Travel policy\n\nThe hotel allowance is 120 EUR a night.\n", "valid_to": "2025-01-01",

@@ -40,6 +40,10 @@ async def test_a_question_is_answered_with_citations(acme: Caller) -> None:
     assert (answer["provider"], answer["cache"]) == ("extractive", "off")
     assert (answer["rerank"], answer["rerank_reason"]) == ("full", None)
     assert answer["citations"][0]["external_id"] == "guides/refunds.md"
+    assert (answer["citations"][0]["title"], answer["citations"][0]["breadcrumb"]) == (
+        "Refunds",
+        ["Refunds", "How long it takes"],
+    )
     assert f"[{answer['citations'][0]['n']}]" in answer["answer"]
     assert {"retrieval", "model", "total", "retrieval.dense"} <= answer["timings_ms"].keys()
 

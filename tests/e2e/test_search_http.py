@@ -115,6 +115,97 @@ async def test_a_filter_narrows_the_search(acme: Caller, filters: dict[str, Any]
     assert set(await acme.found("refund pump box", filters=filters, top_k=100)) == names
 
 
+@pytest.mark.parametrize(
+    ("filters", "hints"),
+    [
+        (
+            {"field": "metadata.level", "op": "eq", "value": "2"},
+            ["filters: metadata.level is a number in the documents, and is compared with text"],
+        ),
+        (
+            {"field": "metadata.public", "op": "in", "value": ["yes", 1]},
+            ["filters: metadata.public is true or false in the documents, and is compared with a number or text"],
+        ),
+        (
+            {"field": "metadata.levle", "op": "gt", "value": 2},
+            ["filters: no document that you may see has metadata.levle"],
+        ),
+        (
+            {"field": "metadata.level", "op": "gt", "value": 100},
+            ["filters: no document that you may see passes metadata.level gt"],
+        ),
+        (
+            {"any": [
+                {"field": "doc_type", "op": "eq", "value": "giude"}, {"field": "tags", "op": "contains", "value": "-"},
+            ]},
+            [
+                "filters: no document that you may see passes doc_type eq",
+                "filters: no document that you may see passes tags contains",
+            ],
+        ),
+        (
+            {"all": [
+                {"field": "doc_type", "op": "eq", "value": "guide"}, {"field": "source", "op": "exists", "value": True},
+            ]},
+            ["filters: each condition lets documents pass that you may see, all of them together none"],
+        ),
+        (
+            {"not": {"field": "external_id", "op": "ne", "value": "hr/salaries.md"}},
+            ["filters: each condition lets documents pass that you may see, all of them together none"],
+        ),
+    ],
+)  # fmt: skip
+async def test_a_filter_that_nothing_passes_is_explained(
+    acme: Caller, filters: dict[str, Any], hints: list[str]
+) -> None:
+    found = await acme.search("refund pump box", filters=filters)
+
+    assert (found["hits"], found["hints"], found["complete"]) == ([], hints, True)
+    assert (await acme.query("how long does a refund take?", filters=filters))["hints"] == hints
+
+
+async def test_hints_tell_nothing_of_what_the_caller_may_not_see(acme: Caller, acme_hr: Caller) -> None:
+    salaries = {"field": "metadata.band", "op": "eq", "value": 7}
+
+    outside, member = await acme.search("salary", filters=salaries), await acme_hr.search("salary", filters=salaries)
+
+    assert outside["hints"] == ["filters: no document that you may see has metadata.band"]
+    assert member["hints"] == ["filters: metadata.band is text in the documents, and is compared with a number"]
+
+
+async def test_where_something_is_found_there_are_no_hints(acme: Caller) -> None:
+    assert (await acme.search("refund"))["hints"] == []
+
+
+async def test_who_sees_no_document_is_told_so(newcomer: Caller) -> None:
+    assert (await newcomer.search("refund"))["hints"] == ["there is no document that you may see"]
+
+
+async def test_a_hit_says_what_kind_of_chunk_it_is(acme: Caller) -> None:
+    hit = (await acme.search("refund"))["hits"][0]
+
+    chunks = (await acme.chunks(hit["external_id"]))["chunks"]
+    assert hit["kind"] == next(chunk["kind"] for chunk in chunks if chunk["chunk_id"] == hit["chunk_id"]) != ""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "detail"),
+    [
+        ("POST", "/v1/search?explain=true", "explain is no parameter of this route; it takes none"),
+        ("DELETE", "/v1/documents/guides/pump.md?version=1", "version is no parameter of this route; it takes none"),
+        ("GET", "/v1/documents?limt=5", "limt is no parameter of this route; it takes after, limit, prefix, folder"),
+    ],
+)
+async def test_a_parameter_that_a_route_does_not_know_is_refused(
+    acme: Caller, method: str, path: str, detail: str
+) -> None:
+    refused = await acme.send(method, path, json={"query": "refund"} if method == "POST" else None)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+    assert refused.json()["detail"] == detail
+    assert (await acme.document("guides/pump.md"))["version"] == 1
+
+
 async def test_a_quoted_phrase_narrows_both_legs(acme: Caller) -> None:
     found = await acme.search('cost of "processing fees"', top_k=100, explain=True)
 
@@ -132,6 +223,10 @@ async def test_a_phrase_that_no_chunk_has_is_named_to_who_may_not_see_it(acme: C
     plain = await acme.search("salary band B7")
 
     assert (outside["hits"], outside["missing_phrases"]) == ([], ["band B7", "processing refund"])
+    assert outside["hints"] == [
+        'no chunk that you may see and the filters keep has the phrases "band B7" and "processing refund", to the'
+        " letter; ask without the quotation marks"
+    ]
     assert (member["hits"], member["missing_phrases"]) == ([], ["processing refund"])
     assert plain["missing_phrases"] == []
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.directories import write
 from tests.integration.commands import Run
 
-NONE = "no chunk that --groups and --filters let through"
+NONE = "no chunk that you may see and the filters keep"
 MARKS = "to the letter; ask without the quotation marks"
 
 
@@ -35,6 +36,28 @@ def test_phrases_that_no_chunk_has_are_named_as_the_reason(run: Run, tmp_path: P
     assert plain.stdout.startswith("1. fees.md")
 
 
+def test_why_a_filter_lets_nothing_pass_is_told(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, {"fees.md": "---\nyear: 2026\n---\nA licence costs dollars."})
+    run("ingest", tmp_path)
+    of_year = '{"field": "metadata.year", "op": "eq", "value": "2026"}'
+
+    searched, asked = run("search", "licence", "--filters", of_year), run("ask", "licence?", "--filters", of_year)
+
+    why = "filters: metadata.year is a number in the documents, and is compared with text"
+    assert searched.stdout.splitlines()[0] == why
+    assert asked.stdout.splitlines()[-1] == why
+
+
+def test_each_hit_has_its_score(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, {"fees.md": "A licence costs dollars.", "refunds.md": "Refunds take five days."})
+    run("ingest", tmp_path)
+
+    told = run("search", "licence").stdout.splitlines()
+    found = json.loads(run("search", "licence", "--json").stdout)["hits"]
+
+    assert [line.partition("  score ")[2] for line in told[:4:2]] == [f"{hit['score']:.3f}" for hit in found]
+
+
 def test_why_hits_were_not_reranked_is_told_and_nothing_of_it_without_hits(run: Run, tmp_path: Path) -> None:
     write(tmp_path, {"fees.md": "A licence costs dollars."})
     empty = run("search", "licence")
@@ -47,7 +70,7 @@ def test_why_hits_were_not_reranked_is_told_and_nothing_of_it_without_hits(run: 
     )
 
     said, timings = empty.stdout.splitlines()
-    assert said == "nothing found"
+    assert said == "there is no document that you may see"
     assert "skipped" not in timings
     endings = [done.stdout.splitlines()[-1].partition(";")[0] for done in (full, asked, late)]
     assert endings == [
