@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 
 from eval.baseline import check_shared, compare, read_baseline
@@ -15,7 +15,7 @@ from eval.bench.program import main as bench
 from eval.cache import main as calibrate
 from eval.errors import CannotRun
 from eval.gate import thresholds_beside, verdicts
-from eval.public import load_benchmark, measure
+from eval.public import Note, load_benchmark, measure
 from eval.report import Report
 from eval.run import announced, ask_all, asker, corpora
 from eval.service import Asker, Service, local_service, remote_service, started_service
@@ -72,10 +72,26 @@ def _asked(suite: Suite, tenant: str | None) -> tuple[Question, ...]:
 
 async def _judge_benchmark(arguments: argparse.Namespace) -> int:
     benchmark = load_benchmark(arguments.beir, arguments.split)
-    async with local_service([benchmark.source()], [Asker(benchmark.tenant)]) as service:
-        result = await measure(service, benchmark, rerank=arguments.rerank, limit=arguments.limit)
+    with _details(arguments.details) as note:
+        async with local_service([benchmark.source()], [Asker(benchmark.tenant)]) as service:
+            result = await measure(service, benchmark, rerank=arguments.rerank, limit=arguments.limit, note=note)
     sys.stdout.write(json.dumps(result) + "\n")
     return PASSED
+
+
+@contextmanager
+def _details(path: Path | None) -> Iterator[Note]:
+    """Where to note each query: a line of the file, if there is to be one, as soon as it is answered."""
+    if path is None:
+        yield lambda _: None
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w", encoding="utf-8", buffering=1)
+    except OSError as exc:
+        raise CannotRun(f"--details: {path} cannot be written: {exc.strerror}") from exc
+    with file:
+        yield lambda noted: file.write(json.dumps(noted, ensure_ascii=False) + "\n")
 
 
 def _service(
@@ -130,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     golden.add_argument("--report", type=Path, metavar="FILE", help="write the printed page")
     beir = parser.add_argument_group("with --beir")
     beir.add_argument("--split", metavar="NAME", help="read queries_NAME.jsonl and qrels_NAME.tsv")
+    beir.add_argument("--details", type=Path, metavar="FILE", help="write a JSON line of each question: what was found")
     beir.add_argument("--no-rerank", dest="rerank", action="store_false", help="leave the order to the two legs")
     return parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,12 @@ from eval.service import Asker, Body, Corpus, SearchReply, Service
 from eval.suite import spread
 
 CANDIDATES = 100
+NOTED = 10  # of the documents found
 FAULTS_SHOWN = 20
 QRELS_HEADER = "query-id\tcorpus-id\tscore"
 QRELS_ROW = re.compile(r"([^\t]+)\t([^\t]+)\t(-?[0-9]+)")  # TREC judges below 0 what is spam
+
+Note = Callable[[Mapping[str, object]], object]
 
 
 class _Record(BaseModel):
@@ -76,13 +79,18 @@ def load_benchmark(folder: Path, split: str | None) -> Benchmark:
 
 
 def _there(path: Path, other: Path) -> Path:
-    if not path.exists() and not other.exists():
-        raise CannotRun(f"there is neither {path} nor {other}")
-    return path if path.exists() else other
+    if path.exists() or other.exists():
+        return path if path.exists() else other
+    raise CannotRun(f"there is neither {path} nor {other}" if other != path else f"there is no {path}")
 
 
-async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit: int | None) -> dict[str, object]:
-    """The metrics of *limit* queries, asked one at a time so that latencies do not disturb each other."""
+async def measure(
+    service: Service, benchmark: Benchmark, *, rerank: bool, limit: int | None, note: Note = lambda _: None
+) -> dict[str, object]:
+    """The metrics of *limit* queries, asked one at a time so that latencies do not disturb each other.
+
+    *note* hears of each query what was found, what should have been, and its metrics.
+    """
     scores: list[dict[str, float | None]] = []
     replies: list[SearchReply] = []
     asked = spread([*benchmark.queries.items()], limit)
@@ -90,7 +98,10 @@ async def measure(service: Service, benchmark: Benchmark, *, rerank: bool, limit
     for query_id, text in asked:
         reply = await service.search(Asker(benchmark.tenant), {"query": text, **options})
         replies.append(reply)
-        scores.append(score([document for hit in reply.hits for document in hit.documents], benchmark.qrels[query_id]))
+        found = list(dict.fromkeys(document for hit in reply.hits for document in hit.documents))
+        grades = benchmark.qrels[query_id]
+        scores.append(score(found, grades))
+        note({"_id": query_id, "text": text, **scores[-1], "relevant": grades, "found": found[:NOTED]})
         if len(replies) % 50 == 0:
             sys.stderr.write(f"asked {len(replies)} of {len(asked)} queries\n")
     elapsed = [reply.elapsed_ms for reply in replies]

@@ -19,7 +19,7 @@ from ingest.pipeline import Pipeline, Result
 from ingest.report import report, report_plan
 from ingest.run import Run
 from ingest.sandbox import Sandbox
-from ingest.sources import Found, Listing, find_all, find_files, find_rows
+from ingest.sources import Found, Listing, find_all, find_files, find_rows, may_be_rows
 from ingest.worker import Worker
 from rag.inference.opening import open_embedders
 from rag.settings import Settings, load_settings
@@ -90,6 +90,7 @@ async def _run(arguments: argparse.Namespace, settings: Settings) -> int:
     listing = Listing() if arguments.jsonl else find_files(arguments.paths)
     found = find_rows(arguments.paths) if arguments.jsonl else listing.found
     _say_what_is_not_read(listing)
+    _say_what_may_be_rows(listing)
     async with open_store(settings) as database:
         tenant = await find_tenant(database, arguments.tenant)
         run = Run(database, tenant, folder=arguments.folder, keep_history=arguments.keep_history)
@@ -130,6 +131,12 @@ def _say_what_is_not_read(listing: Listing) -> None:
     if skipped := listing.other_kinds():
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
         sys.stderr.write(f"not read: {kinds}\n")
+
+
+def _say_what_may_be_rows(listing: Listing) -> None:
+    if names := [found.external_id for found in listing.found if may_be_rows(found)]:
+        more = f" and {len(names) - 1} more" if names[1:] else ""
+        sys.stderr.write(f"taken for one document: {names[0]}{more}; --jsonl makes one of each row\n")
 
 
 async def _work(run: Run, found: Iterable[Found], settings: Settings) -> None:

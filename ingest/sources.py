@@ -16,8 +16,10 @@ from pathlib import Path, PurePosixPath
 from ingest.parsers import READABLE_SUFFIXES
 from ingest.pipeline import Result, Source, refused
 from rag.errors import InvalidInput, TooLarge
+from rag.formats import SUFFIXES
 
 MAX_FILE_BYTES = 256 * 2**20  # read whole, and kept in the queue until it is ingested
+MAX_FIRST_ROW = 16 * 2**20  # bytes read to see whether a file has a document in each row
 LINK = "link to a folder"  # not followed: it may lead anywhere, and round in circles
 UNREADABLE = "unreadable"  # the code of what the file system would not give
 _MARKDOWN = re.compile(r"\A---\n.+?\n---\n|(?:\A|\n\n)#{1,6} \S[^\n]*\n\n", re.DOTALL)
@@ -146,6 +148,18 @@ def _rows(paths: Sequence[Path]) -> Iterator[Found]:
     for path in paths:
         with path.open("rb") as lines:
             yield from (Found(f"{path.name}:{n}", path, n, line) for n, line in enumerate(lines, 1) if line.strip())
+
+
+def may_be_rows(found: Found) -> bool:
+    """Whether a file that is taken for one document may have one in each row: the first of them is one."""
+    if found.row is not None or SUFFIXES.get(found.path.suffix.lower()) != "jsonl":
+        return False
+    try:
+        with found.path.open("rb") as lines:
+            _row(Found(found.external_id, found.path, 1, lines.readline(MAX_FIRST_ROW)))
+    except (OSError, InvalidInput):
+        return False
+    return True
 
 
 def load(found: Found) -> Source | Result:

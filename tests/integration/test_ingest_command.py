@@ -46,6 +46,10 @@ async def run(
     return ingest
 
 
+def row(name: str) -> str:
+    return json.dumps({"_id": name, "title": name, "text": f"About {name}."}) + "\n"
+
+
 def stored(owner: psycopg.Connection) -> list[str]:
     query = 'SELECT external_id FROM documents WHERE tenant_id = %s ORDER BY external_id COLLATE "C"'
     return [row[0] for row in owner.execute(query, (tenant_id(NAME),))]
@@ -220,3 +224,19 @@ def test_a_folder_without_a_readable_file_is_refused(run: Run, tmp_path: Path) -
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "no readable file" in done.stderr
+
+
+def test_a_file_of_rows_taken_for_one_document_is_named(run: Run, owner: psycopg.Connection, tmp_path: Path) -> None:
+    for name, content in {
+        "rows.jsonl": row("a") + row("b"),
+        "log.jsonl": '{"level": "info"}\n',
+        "broken.ndjson": "{",
+    }.items():
+        (tmp_path / name).write_text(content)
+
+    done = run(tmp_path)
+    as_rows = run(tmp_path / "rows.jsonl", "--jsonl")
+
+    assert "taken for one document: rows.jsonl; --jsonl makes one of each row\n" in done.stderr
+    assert "taken for" not in as_rows.stderr
+    assert {"a", "b", "rows.jsonl"} <= set(stored(owner))

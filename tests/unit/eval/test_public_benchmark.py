@@ -45,7 +45,7 @@ def test_a_split_has_files_of_its_own(tmp_path: Path) -> None:
     folder = _write(tmp_path, qrels="q1\td1\t1\n", split="_dev")
 
     assert load_benchmark(folder, "dev").queries == {"q1": "query 1"}
-    with pytest.raises(CannotRun, match=r"there is neither .*queries\.jsonl nor "):
+    with pytest.raises(CannotRun, match=r"^there is no .*queries\.jsonl$"):
         load_benchmark(folder, None)
 
 
@@ -124,9 +124,13 @@ def test_queries_with_judgements_are_measured(tmp_path: Path) -> None:
 
     http = httpx2.AsyncClient(base_url="http://service", transport=httpx2.MockTransport(handler))
     service = Service(http, {Asker(benchmark.tenant): "k"})
-    result = asyncio.run(measure(service, benchmark, rerank=False, limit=1))
+    noted: list[Any] = []
+    result = asyncio.run(measure(service, benchmark, rerank=False, limit=1, note=noted.append))
 
     assert bodies == [{"query": "query 2", "top_k": 100, "rerank": False}]
+    [query] = noted
+    assert (query["_id"], query["found"], query["relevant"]) == ("q2", ["d3", "d1"], {"d1": 1})
+    assert (query["mrr@10"], query["recall@50"]) == (0.5, 1.0)
     assert (result["mrr@10"], result["recall@1"], result["recall@50"]) == (0.5, 0.0, 1.0)
     assert (result["queries"], result["queries_without_qrels"], result["docs"]) == (1, 1, 3)
     assert json.loads(json.dumps(result))["reranks"] == {"skipped: not_asked": 1}
