@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from rag.retrieval.phrases import phrases
 from rag.store.engine import TenantTx
-from rag.store.passing import any_document, kinds_of
-from rag.values import All, Any, Filter, Leaf, Not, Question, Scope
+from rag.store.passing import kinds, passed
+from rag.values import All, Any, Filter, Leaf, Question, Scope
 
-MOST = 16  # conditions looked at, each with a query of its own
+MOST = 16  # conditions looked at
+METADATA = "metadata."
 NO_DOCUMENT = "there is no document that you may see"
 TOGETHER = "filters: each condition lets documents pass that you may see, all of them together none"
 _KINDS = {"string": "text", "number": "a number", "boolean": "true or false", "null": "null"}
@@ -20,30 +20,31 @@ _KINDS = {"string": "text", "number": "a number", "boolean": "true or false", "n
 async def hints(tx: TenantTx, question: Question, missing: Sequence[str], *, complete: bool) -> tuple[str, ...]:
     """Sentences that say why *question* found nothing; none where it may be for want of time."""
     scope = question.scope
-    if not await any_document(tx, replace(scope, filter=None)):
+    leaves = tuple(islice(_leaves(scope.filter), MOST))
+    anything, whole, *each = await passed(tx, scope, (None, scope.filter, *leaves))
+    if not anything:
         return (NO_DOCUMENT,)
-    if scope.filter is not None and not await any_document(tx, scope):
-        wrong = [hint async for hint in _unpassed(tx, scope, scope.filter)]
-        return tuple(dict.fromkeys(wrong)) or (TOGETHER,)
-    return tuple(_unheld(question.text, missing, complete=complete))
+    if whole:
+        return tuple(_unheld(question.text, missing, complete=complete))
+    wrong = [leaf for leaf, passes in zip(leaves, each, strict=True) if not passes]
+    return tuple(dict.fromkeys(await _unpassed(tx, scope, wrong))) or (TOGETHER,)
 
 
-async def _unpassed(tx: TenantTx, scope: Scope, asked: Filter) -> AsyncIterator[str]:
-    """What is wrong with each condition that no document passes by itself."""
-    for leaf in islice(_leaves(asked), MOST):
-        if not await any_document(tx, replace(scope, filter=leaf)):
-            yield f"filters: {await _wrong(tx, scope, leaf)}"
+async def _unpassed(tx: TenantTx, scope: Scope, wrong: Sequence[Leaf]) -> list[str]:
+    """What is wrong with each of the conditions, which no document passes by itself."""
+    fields = sorted({leaf.field for leaf in wrong if leaf.field.startswith(METADATA)})
+    held = await kinds(tx, scope, [field.removeprefix(METADATA) for field in fields]) if fields else []
+    by_field = dict(zip(fields, held, strict=True))
+    return [f"filters: {_fault(leaf, by_field.get(leaf.field))}" for leaf in wrong]
 
 
-async def _wrong(tx: TenantTx, scope: Scope, leaf: Leaf) -> str:
-    """Why no document passes the condition: the values of metadata may be missing, or of another kind."""
-    if leaf.field.startswith("metadata."):
-        found = await kinds_of(tx, replace(scope, filter=None), leaf.field.removeprefix("metadata."))
-        wanted = {_kind(value) for value in (leaf.value if isinstance(leaf.value, tuple) else (leaf.value,))}
-        if not found:
-            return f"no document that you may see has {leaf.field}"
-        if leaf.op != "exists" and not wanted & found:
-            return f"{leaf.field} is {_either(found)} in the documents, and is compared with {_either(wanted)}"
+def _fault(leaf: Leaf, held: set[str] | None) -> str:
+    """Why no document passes, where documents hold values of the kinds *held* in that place of their metadata."""
+    wanted = {_kind(value) for value in (leaf.value if isinstance(leaf.value, tuple) else (leaf.value,))}
+    if held == set():
+        return f"no document that you may see has {leaf.field}"
+    if held and leaf.op != "exists" and not wanted & held:
+        return f"{leaf.field} is {_either(held)} in the documents, and is compared with {_either(wanted)}"
     return f"no document that you may see passes {leaf.field} {leaf.op}"
 
 
@@ -58,7 +59,7 @@ def _either(kinds: set[str]) -> str:
     return " or ".join(_KINDS.get(kind, kind) for kind in sorted(kinds))
 
 
-def _leaves(part: Filter) -> Iterator[Leaf]:
+def _leaves(part: Filter | None) -> Iterator[Leaf]:
     """The conditions that have to hold; those under a `not` have not to."""
     match part:
         case All(parts) | Any(parts):
@@ -66,8 +67,6 @@ def _leaves(part: Filter) -> Iterator[Leaf]:
                 yield from _leaves(inner)
         case Leaf():
             yield part
-        case Not():
-            return
 
 
 def _unheld(query: str, missing: Sequence[str], *, complete: bool) -> Iterator[str]:

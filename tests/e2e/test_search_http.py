@@ -150,6 +150,15 @@ async def test_a_filter_narrows_the_search(acme: Caller, filters: dict[str, Any]
             ["filters: each condition lets documents pass that you may see, all of them together none"],
         ),
         (
+            {"all": [
+                {"field": "tags", "op": "contains", "value": "-"}, {"field": "metadata.tags", "op": "eq", "value": "-"},
+            ]},
+            [
+                "filters: no document that you may see passes tags contains",
+                "filters: no document that you may see has metadata.tags",
+            ],
+        ),
+        (
             {"not": {"field": "external_id", "op": "ne", "value": "hr/salaries.md"}},
             ["filters: each condition lets documents pass that you may see, all of them together none"],
         ),
