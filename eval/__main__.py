@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 
@@ -31,7 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return bench(given[1:])
     if given[:1] == ["cache"]:
         return calibrate(given[1:])
-    arguments = _parser().parse_args(given)
+    parser = _parser()
+    arguments = parser.parse_args(given)
+    if arguments.suite and (arguments.split or arguments.details or not arguments.rerank):
+        parser.error("--split, --details and --no-rerank go with --beir")
     try:
         return asyncio.run(_judge_benchmark(arguments) if arguments.beir else _judge_suite(arguments))
     except (CannotRun, OSError) as exc:
@@ -85,13 +88,24 @@ def _details(path: Path | None) -> Iterator[Note]:
     if path is None:
         yield lambda _: None
         return
-    try:
+
+    def write(noted: Mapping[str, object]) -> None:
+        with _writing(path):
+            file.write(f"{json.dumps(noted, ensure_ascii=False)}\n".encode())
+
+    with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w", encoding="utf-8", buffering=1)
+        file = path.open("wb", buffering=0)
+    with file:
+        yield write
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as exc:
         raise CannotRun(f"--details: {path} cannot be written: {exc.strerror}") from exc
-    with file:
-        yield lambda noted: file.write(json.dumps(noted, ensure_ascii=False) + "\n")
 
 
 def _service(

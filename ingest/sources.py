@@ -11,6 +11,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ingest.parsers import READABLE_SUFFIXES
@@ -19,7 +20,7 @@ from rag.errors import InvalidInput, TooLarge
 from rag.formats import SUFFIXES
 
 MAX_FILE_BYTES = 256 * 2**20  # read whole, and kept in the queue until it is ingested
-MAX_FIRST_ROW = 16 * 2**20  # bytes read to see whether a file has a document in each row
+MAX_FIRST_ROW = 16 * 2**20  # bytes that are read of it to see whether a file has a document in each row
 LINK = "link to a folder"  # not followed: it may lead anywhere, and round in circles
 UNREADABLE = "unreadable"  # the code of what the file system would not give
 _MARKDOWN = re.compile(r"\A---\n.+?\n---\n|(?:\A|\n\n)#{1,6} \S[^\n]*\n\n", re.DOTALL)
@@ -155,8 +156,9 @@ def may_be_rows(found: Found) -> bool:
     if found.row is not None or SUFFIXES.get(found.path.suffix.lower()) != "jsonl":
         return False
     try:
-        with found.path.open("rb") as lines:
-            _row(Found(found.external_id, found.path, 1, lines.readline(MAX_FIRST_ROW)))
+        with found.path.open("rb") as file:
+            rows = (line for line in iter(partial(file.readline, MAX_FIRST_ROW), b"") if line.strip())
+            _row(Found(found.external_id, found.path, 1, next(rows, b"")))
     except (OSError, InvalidInput):
         return False
     return True

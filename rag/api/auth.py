@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Annotated, cast
 
@@ -44,11 +45,14 @@ Admin = Annotated[Principal, Depends(allowed("admin"))]
 
 
 async def known_parameters(request: Request) -> None:
-    """Refuse what is asked for in the address and the route does not know: it would be ignored without a word."""
+    """Refuse what the address asks for and the route does not take, or not twice: it would be ignored silently."""
     known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
-    if unknown := sorted(request.query_params.keys() - known):
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    if unknown := sorted(given.keys() - known):
         takes = f"it takes {', '.join(known)}" if known else "it takes none"
-        raise InvalidInput(f"{unknown[0][:60]} is no parameter of this route; {takes}")
+        raise InvalidInput(f"{unknown[0][:60]!r} is no parameter of this route; {takes}")
+    if repeated := sorted(name for name, times in given.items() if times > 1):
+        raise InvalidInput(f"{repeated[0]!r} is there {given[repeated[0]]} times; say it once")
 
 
 async def json_only(request: Request) -> None:

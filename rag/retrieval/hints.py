@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from rag.retrieval.phrases import phrases
 from rag.store.engine import TenantTx
 from rag.store.passing import kinds, passed
-from rag.values import All, Any, Filter, Leaf, Question, Scope
+from rag.telling import shortened
+from rag.values import All, Any, Filter, Leaf, Not, Question, Scope
 
-MOST = 16  # conditions looked at
+MOST = 16  # conditions that are looked at
+MOST_SHOWN = 40  # characters of a value
 METADATA = "metadata."
 NO_DOCUMENT = "there is no document that you may see"
 TOGETHER = "filters: each condition lets documents pass that you may see, all of them together none"
@@ -20,32 +22,62 @@ _KINDS = {"string": "text", "number": "a number", "boolean": "true or false", "n
 async def hints(tx: TenantTx, question: Question, missing: Sequence[str], *, complete: bool) -> tuple[str, ...]:
     """Sentences that say why *question* found nothing; none where it may be for want of time."""
     scope = question.scope
-    leaves = tuple(islice(_leaves(scope.filter), MOST))
-    anything, whole, *each = await passed(tx, scope, (None, scope.filter, *leaves))
+    conditions = list(_conditions(scope.filter))
+    anything, whole, *each = await passed(tx, scope, (None, scope.filter, *conditions[:MOST]))
     if not anything:
-        return (NO_DOCUMENT,)
+        return (f"{NO_DOCUMENT}{' and that was valid at as_of' if scope.dated else ''}",)
     if whole:
         return tuple(_unheld(question.text, missing, complete=complete))
-    wrong = [leaf for leaf, passes in zip(leaves, each, strict=True) if not passes]
-    return tuple(dict.fromkeys(await _unpassed(tx, scope, wrong))) or (TOGETHER,)
+    wrong = [condition for condition, passes in zip(conditions, each, strict=False) if not passes]
+    if wrong or len(conditions) > MOST:
+        return tuple(dict.fromkeys(await _unpassed(tx, scope, wrong)))
+    return (TOGETHER,)
 
 
-async def _unpassed(tx: TenantTx, scope: Scope, wrong: Sequence[Leaf]) -> list[str]:
+def _conditions(part: Filter | None) -> Iterator[Filter]:
+    """The parts that all have to hold."""
+    match part:
+        case All(parts):
+            for inner in parts:
+                yield from _conditions(inner)
+        case Any() | Not() | Leaf():
+            yield part
+
+
+async def _unpassed(tx: TenantTx, scope: Scope, wrong: Sequence[Filter]) -> list[str]:
     """What is wrong with each of the conditions, which no document passes by itself."""
-    fields = sorted({leaf.field for leaf in wrong if leaf.field.startswith(METADATA)})
+    parts = [part for condition in wrong for part in _alternatives(condition)][:MOST]
+    fields = sorted({part.field for part in parts if isinstance(part, Leaf) and part.field.startswith(METADATA)})
     held = await kinds(tx, scope, [field.removeprefix(METADATA) for field in fields]) if fields else []
     by_field = dict(zip(fields, held, strict=True))
-    return [f"filters: {_fault(leaf, by_field.get(leaf.field))}" for leaf in wrong]
+    return [f"filters: {_fault(part, by_field)}" for part in parts]
 
 
-def _fault(leaf: Leaf, held: set[str] | None) -> str:
-    """Why no document passes, where documents hold values of the kinds *held* in that place of their metadata."""
-    wanted = {_kind(value) for value in (leaf.value if isinstance(leaf.value, tuple) else (leaf.value,))}
+def _alternatives(part: Filter) -> Iterator[Filter]:
+    """Where no document passes an `any`, none passes any of its parts."""
+    if isinstance(part, Any) and part.parts:
+        for inner in part.parts:
+            yield from _alternatives(inner)
+    else:
+        yield part
+
+
+def _fault(part: Filter, by_field: dict[str, set[str]]) -> str:
+    """Why no document passes; *by_field* has the kinds of values that documents hold in their metadata."""
+    if not isinstance(part, Leaf):
+        return f"no document that you may see passes the {type(part).__name__.lower()}"
+    held = by_field.get(part.field)
+    if part.value == ():
+        return f"{part.field} in takes a list of values, and this one is empty: no document passes it"
+    if part.op == "exists" and not part.value:
+        return f"every document that you may see has {part.field}"
     if held == set():
-        return f"no document that you may see has {leaf.field}"
-    if held and leaf.op != "exists" and not wanted & held:
-        return f"{leaf.field} is {_either(held)} in the documents, and is compared with {_either(wanted)}"
-    return f"no document that you may see passes {leaf.field} {leaf.op}"
+        return f"no document that you may see has {part.field}"
+    wanted = {_kind(value) for value in (part.value if isinstance(part.value, tuple) else (part.value,))}
+    if held and part.op not in {"exists", "contains"} and not wanted & held:
+        return f"{part.field} is {_either(held)} in the documents, and is compared with {_either(wanted)}"
+    value = json.dumps(part.value, default=str, ensure_ascii=False)
+    return f"no document that you may see passes {part.field} {part.op} {shortened(value, MOST_SHOWN)}"
 
 
 def _kind(value: object) -> str:
@@ -57,16 +89,6 @@ def _kind(value: object) -> str:
 
 def _either(kinds: set[str]) -> str:
     return " or ".join(_KINDS.get(kind, kind) for kind in sorted(kinds))
-
-
-def _leaves(part: Filter | None) -> Iterator[Leaf]:
-    """The conditions that have to hold; those under a `not` have not to."""
-    match part:
-        case All(parts) | Any(parts):
-            for inner in parts:
-                yield from _leaves(inner)
-        case Leaf():
-            yield part
 
 
 def _unheld(query: str, missing: Sequence[str], *, complete: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from rag.errors import StoreError
 from rag.inference.turns import asker
 from rag.protocols import Expanding, Leg, Reranker
 from rag.ranking import Ranking
@@ -20,7 +21,7 @@ from rag.retrieval.rerank import score
 from rag.store.compaction import numbering
 from rag.store.engine import Database
 from rag.store.search import known_vectors, load_chunks, still_visible
-from rag.telemetry import Stopwatch
+from rag.telemetry import Stopwatch, log
 from rag.values import (
     Chunk,
     ContentId,
@@ -33,6 +34,8 @@ from rag.values import (
     Retrieval,
     TenantId,
 )
+
+HINTS_S = 0.5  # for looking at the documents of a tenant once or twice
 
 
 class Retriever:
@@ -68,7 +71,9 @@ class Retriever:
         order = Order.of(dense, lexical, self._ranking.of(dense.tuning))
         hits, reason = await self._hits(tenant_id, question, order, clock)
         complete = dense.complete and lexical.complete
-        hinted = () if hits else await self._hints(tenant_id, question, missing, complete=complete)
+        hinted: tuple[str, ...] = ()
+        if not hits:
+            hinted = await clock.timed("hints", self._hints(tenant_id, question, missing, complete=complete))
         return Retrieval(
             hits=tuple(hits[: question.top_k]),
             complete=complete,
@@ -85,9 +90,13 @@ class Retriever:
     async def _hints(
         self, tenant_id: TenantId, question: Question, missing: Sequence[str], *, complete: bool
     ) -> tuple[str, ...]:
-        """Why nothing was found."""
-        async with self._database.reading(tenant_id) as tx:
-            return await hints(tx, question, missing, complete=complete)
+        """Why nothing was found, if that can be told soon: the search itself is done."""
+        try:
+            async with asyncio.timeout(HINTS_S), self._database.reading(tenant_id) as tx:
+                return await hints(tx, question, missing, complete=complete)
+        except (TimeoutError, StoreError) as exc:
+            log.warning("no hints", reason=repr(exc))
+            return ()
 
     async def _candidates(
         self, tenant_id: TenantId, question: Question, clock: Stopwatch

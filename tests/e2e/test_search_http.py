@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Caller
+from rag.retrieval import retriever
+from tests.e2e.conftest import Caller, OpenFake
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 
@@ -132,15 +133,15 @@ async def test_a_filter_narrows_the_search(acme: Caller, filters: dict[str, Any]
         ),
         (
             {"field": "metadata.level", "op": "gt", "value": 100},
-            ["filters: no document that you may see passes metadata.level gt"],
+            ["filters: no document that you may see passes metadata.level gt 100"],
         ),
         (
             {"any": [
                 {"field": "doc_type", "op": "eq", "value": "giude"}, {"field": "tags", "op": "contains", "value": "-"},
             ]},
             [
-                "filters: no document that you may see passes doc_type eq",
-                "filters: no document that you may see passes tags contains",
+                'filters: no document that you may see passes doc_type eq "giude"',
+                'filters: no document that you may see passes tags contains "-"',
             ],
         ),
         (
@@ -154,13 +155,51 @@ async def test_a_filter_narrows_the_search(acme: Caller, filters: dict[str, Any]
                 {"field": "tags", "op": "contains", "value": "-"}, {"field": "metadata.tags", "op": "eq", "value": "-"},
             ]},
             [
-                "filters: no document that you may see passes tags contains",
+                'filters: no document that you may see passes tags contains "-"',
                 "filters: no document that you may see has metadata.tags",
             ],
         ),
         (
-            {"not": {"field": "external_id", "op": "ne", "value": "hr/salaries.md"}},
+            {"all": [
+                {"field": "metadata.level", "op": "eq", "value": 2},
+                {"any": [{"field": "doc_type", "op": "eq", "value": name} for name in ("reference", "zzz")]},
+            ]},
             ["filters: each condition lets documents pass that you may see, all of them together none"],
+        ),
+        (
+            {"not": {"field": "external_id", "op": "ne", "value": "hr/salaries.md"}},
+            ["filters: no document that you may see passes the not"],
+        ),
+        (
+            {"all": [{"not": {"field": "external_id", "op": "exists", "value": True}}, {"any": []}]},
+            [
+                "filters: no document that you may see passes the not",
+                "filters: no document that you may see passes the any",
+            ],
+        ),
+        (
+            {"field": "metadata.level", "op": "in", "value": []},
+            ["filters: metadata.level in takes a list of values, and this one is empty: no document passes it"],
+        ),
+        (
+            {"field": "metadata.level", "op": "contains", "value": "99"},
+            ['filters: no document that you may see passes metadata.level contains "99"'],
+        ),
+        (
+            {"field": "external_id", "op": "exists", "value": False},
+            ["filters: every document that you may see has external_id"],
+        ),
+        (
+            {"field": "metadata.levle", "op": "exists", "value": True},
+            ["filters: no document that you may see has metadata.levle"],
+        ),
+        (
+            {"any": [{"field": "source", "op": "eq", "value": f"{n}"} for n in range(20)]},
+            [f'filters: no document that you may see passes source eq "{n}"' for n in range(16)],
+        ),
+        (
+            {"all": [*[{"field": "metadata.level", "op": "gte", "value": 0}] * 16, {"any": []}]},
+            [],  # that one is not looked at
         ),
     ],
 )  # fmt: skip
@@ -182,6 +221,24 @@ async def test_hints_tell_nothing_of_what_the_caller_may_not_see(acme: Caller, a
     assert member["hints"] == ["filters: metadata.band is text in the documents, and is compared with a number"]
 
 
+async def test_a_moment_without_documents_is_named(newcomer: Caller) -> None:
+    await newcomer.put("later.md", json={"text": "Refunds take five days.", "valid_from": "2020-01-01"})
+
+    then = await newcomer.search("refund", as_of="1990-01-01")
+
+    assert then["hints"] == ["there is no document that you may see and that was valid at as_of"]
+
+
+async def test_hints_that_take_too_long_leave_the_search_as_it_is(
+    fake_service: OpenFake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retriever, "HINTS_S", 0)
+    async with fake_service() as service:
+        found = await (await service.caller()).search("refund")
+
+    assert (found["hits"], found["hints"], found["complete"]) == ([], [], True)
+
+
 async def test_where_something_is_found_there_are_no_hints(acme: Caller) -> None:
     assert (await acme.search("refund"))["hints"] == []
 
@@ -200,9 +257,10 @@ async def test_a_hit_says_what_kind_of_chunk_it_is(acme: Caller) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "detail"),
     [
-        ("POST", "/v1/search?explain=true", "explain is no parameter of this route; it takes none"),
-        ("DELETE", "/v1/documents/guides/pump.md?version=1", "version is no parameter of this route; it takes none"),
-        ("GET", "/v1/documents?limt=5", "limt is no parameter of this route; it takes after, limit, prefix, folder"),
+        ("POST", "/v1/search?explain=true", "'explain' is no parameter of this route; it takes none"),
+        ("DELETE", "/v1/documents/guides/pump.md?version=1", "'version' is no parameter of this route; it takes none"),
+        ("GET", "/v1/documents?limt=5", "'limt' is no parameter of this route; it takes after, limit, prefix, folder"),
+        ("GET", "/v1/documents?limit=5&limit=6", "'limit' is there 2 times; say it once"),
     ],
 )
 async def test_a_parameter_that_a_route_does_not_know_is_refused(

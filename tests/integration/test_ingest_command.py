@@ -228,7 +228,7 @@ def test_a_folder_without_a_readable_file_is_refused(run: Run, tmp_path: Path) -
 
 def test_a_file_of_rows_taken_for_one_document_is_named(run: Run, owner: psycopg.Connection, tmp_path: Path) -> None:
     for name, content in {
-        "rows.jsonl": row("a") + row("b"),
+        "rows.jsonl": "\n" + row("a") + row("b"),
         "log.jsonl": '{"level": "info"}\n',
         "broken.ndjson": "{",
     }.items():

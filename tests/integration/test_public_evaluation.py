@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
 from tests.directories import write
 
@@ -57,3 +59,15 @@ def test_details_that_cannot_be_written_are_refused_before_anything_is_ingested(
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"cannot run: --details: {tmp_path}/qrels.tsv/details cannot be written: File exists\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_details_on_a_full_disk_are_named(
+    tmp_path: Path, process_environment: dict[str, str], database_url: str
+) -> None:
+    write(tmp_path, BENCHMARK)
+
+    done = _evaluated(tmp_path, Path("/dev/full"), process_environment, database_url)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("cannot run: --details: /dev/full cannot be written: No space left on device\n")
