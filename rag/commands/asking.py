@@ -41,7 +41,7 @@ def search(arguments: argparse.Namespace) -> None:
             show(f"{n}. {hit.chunk.external_id}  {place}  [{hit.chunk.start}:{hit.chunk.end}]  score {hit.score:.3f}")
             show("   " + shortened(hit.chunk.text, 300))
         if not found.hits:
-            show("; ".join(found.hints) or "nothing found")
+            show("\n".join(found.hints) or "nothing found")
         show("; ".join(filter(None, (_how_reranked(found), _expansion(found), _times(found.timings_ms)))))
 
     _with_services(run)
@@ -58,7 +58,7 @@ def ask(arguments: argparse.Namespace) -> None:
             show(query_result(answer, "").model_dump_json())
             return
         show("\n".join(told(answer)))
-        if reason := "; ".join(answer.retrieval.hints):
+        if reason := "\n".join(answer.retrieval.hints):
             show(reason)
 
     _with_services(run)
