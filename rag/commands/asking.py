@@ -26,6 +26,8 @@ UNRANKED: dict[RerankReason, str] = {
     "failed": "the cross-encoder failed",
 }
 
+UNANSWERED = "The documents do not answer this (no_evidence); `rag search` shows what comes nearest."
+
 
 def search(arguments: argparse.Namespace) -> None:
     """Print the ranked chunks."""
@@ -58,15 +60,13 @@ def ask(arguments: argparse.Namespace) -> None:
             show(query_result(answer, "").model_dump_json())
             return
         show("\n".join(told(answer)))
-        if reason := "\n".join(answer.retrieval.hints):
-            show(reason)
 
     _with_services(run)
 
 
 def told(answer: Answer) -> Iterator[str]:
     """The lines of an answer: its text, what it rests on, what is to be doubted, and who made it."""
-    yield answer.text or "The documents do not answer this (no_evidence); `rag search` shows what comes nearest."
+    yield answer.text or "\n".join(answer.retrieval.hints) or UNANSWERED
     for c in answer.citations:
         yield f'  [{c.n}] {c.external_id} [{c.start}:{c.end}] "{shortened(c.quote, 120)}"'
     for doubt in answer.unsupported:

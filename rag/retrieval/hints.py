@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rag.retrieval.phrases import phrases
 from rag.store.engine import TenantTx
-from rag.store.passing import kinds, passed
+from rag.store.passing import Passed, kinds, passed
 from rag.telling import shortened
 from rag.values import All, Any, Filter, Leaf, Not, Question, Scope
 
@@ -23,15 +23,21 @@ async def hints(tx: TenantTx, question: Question, missing: Sequence[str], *, com
     """Sentences that say why *question* found nothing; none where it may be for want of time."""
     scope = question.scope
     conditions = list(_conditions(scope.filter))
-    anything, whole, *each = await passed(tx, scope, (None, scope.filter, *conditions[:MOST]))
-    if not anything:
-        return (f"{NO_DOCUMENT}{' and that was valid at as_of' if scope.dated else ''}",)
-    if whole:
-        return tuple(_unheld(question.text, missing, complete=complete))
-    wrong = [condition for condition, passes in zip(conditions, each, strict=False) if not passes]
+    everything, whole, *each = await passed(tx, scope, (None, scope.filter, *conditions[:MOST]))
+    if everything is not Passed.VALID:
+        return (NO_DOCUMENT if everything is Passed.NONE else f"no document that you may see {_then(scope)}",)
+    if whole is Passed.OTHER_TIMES:
+        return (f"filters: no document that passes them {_then(scope)}",)
+    if whole is Passed.VALID:
+        return _unheld(question, missing, complete=complete)
+    wrong = [condition for condition, passes in zip(conditions, each, strict=False) if passes is Passed.NONE]
     if wrong or len(conditions) > MOST:
         return tuple(dict.fromkeys(await _unpassed(tx, scope, wrong)))
     return (TOGETHER,)
+
+
+def _then(scope: Scope) -> str:
+    return "is valid at as_of" if scope.dated else "is valid today; ask with as_of for another day"
 
 
 def _conditions(part: Filter | None) -> Iterator[Filter]:
@@ -91,12 +97,16 @@ def _either(kinds: set[str]) -> str:
     return " or ".join(_KINDS.get(kind, kind) for kind in sorted(kinds))
 
 
-def _unheld(query: str, missing: Sequence[str], *, complete: bool) -> Iterator[str]:
+def _unheld(question: Question, missing: Sequence[str], *, complete: bool) -> tuple[str, ...]:
     """That no chunk has the phrases: a chunk that holds them all is always a hit."""
-    quoted = [phrase.text for phrase in phrases(query)]
+    quoted = [phrase.text for phrase in phrases(question.text)]
     are_apart = len(quoted) > 1 and not missing and complete
-    if unheld := quoted if are_apart else missing:
-        named = f"phrase{'s' if len(unheld) > 1 else ''} " + " and ".join(f'"{phrase}"' for phrase in unheld)
-        where = " together" if are_apart else ""
-        seen = "no chunk that you may see and the filters keep"
-        yield f"{seen} has the {named}{where}, to the letter; ask without the quotation marks"
+    unheld = quoted if are_apart else missing
+    if not unheld:
+        return ()
+    named = f"phrase{'s' if len(unheld) > 1 else ''} " + " and ".join(f'"{phrase}"' for phrase in unheld)
+    where = " together" if are_apart else ""
+    kept, advice = "", "ask without the quotation marks"
+    if question.scope.filter:
+        kept, advice = " and the filters keep", f"{advice} or without the filters"
+    return (f"no chunk that you may see{kept} has the {named}{where}, to the letter; {advice}",)

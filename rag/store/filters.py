@@ -37,15 +37,28 @@ def parameters(scope: Scope) -> dict[str, object]:
 
 def visible(narrowed: Filter | None) -> Condition:
     """Documents of `tenant_id` that `groups` and the moment `as_of` allow, and the caller's filter keeps."""
+    return and_(allowed(), valid(), kept(narrowed))
+
+
+def allowed() -> Condition:
+    """Documents of `tenant_id` that `groups` allow, of any time."""
     groups = bindparam("groups", type_=ARRAY(Text))
+    tenant = _D.tenant_id == bindparam("tenant_id", type_=_D.tenant_id.type)
+    return and_(tenant, or_(_D.acl == cast([], ARRAY(Text)), _D.acl.op("&&")(groups)))
+
+
+def valid() -> Condition:
+    """What is valid at the moment `as_of`."""
     as_of = bindparam("as_of", type_=_D.valid_from.type)
     return and_(
-        _D.tenant_id == bindparam("tenant_id", type_=_D.tenant_id.type),
-        or_(_D.acl == cast([], ARRAY(Text)), _D.acl.op("&&")(groups)),
         or_(_D.valid_from.is_(None), _D.valid_from <= as_of),
         or_(_D.valid_to.is_(None), _D.valid_to > as_of),
-        true() if narrowed is None else _condition(narrowed),
     )
+
+
+def kept(narrowed: Filter | None) -> Condition:
+    """What the caller's filter keeps."""
+    return true() if narrowed is None else _condition(narrowed)
 
 
 def _condition(part: Filter) -> Condition:

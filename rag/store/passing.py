@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 
-from sqlalchemy import bindparam, distinct, func, select
+from sqlalchemy import and_, bindparam, case, distinct, func, select
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import Text
 
 from rag.store.engine import Compiled, TenantTx
-from rag.store.filters import parameters, visible
+from rag.store.filters import allowed, kept, parameters, valid
 from rag.store.schema import documents
 from rag.values import Filter, Scope
 
 
-async def passed(tx: TenantTx, scope: Scope, filters: Sequence[Filter | None]) -> list[bool]:
-    """Of each filter, whether a document that the asker of *scope* may see passes it; None lets all pass."""
-    query = select(*(func.coalesce(func.bool_or(visible(one)), False) for one in filters)).where(visible(None))
-    [row] = await tx.select(Compiled.of(query), **parameters(scope))
-    return [bool(passes) for passes in row]
+class Passed(IntEnum):
+    """Which documents pass a filter: none, those of other times only, or some that are valid."""
+
+    NONE = 0
+    OTHER_TIMES = 1
+    VALID = 2
+
+
+async def passed(tx: TenantTx, scope: Scope, filters: Sequence[Filter | None]) -> list[Passed]:
+    """What of the documents that the asker of *scope* may see passes each filter; None lets all pass."""
+    conditions = [kept(one) for one in filters]
+    best = (
+        case((and_(condition, valid()), Passed.VALID), (condition, Passed.OTHER_TIMES), else_=Passed.NONE)
+        for condition in conditions
+    )
+    [row] = await tx.select(Compiled.of(select(*map(func.max, best)).where(allowed())), **parameters(scope))
+    return [Passed(level or Passed.NONE) for level in row]
 
 
 async def kinds(tx: TenantTx, scope: Scope, keys: Sequence[str]) -> list[set[str]]:
     """Of each key, what JSON calls the values that documents which the asker of *scope* may see have under it."""
     names = [bindparam(f"key_{n}", key, type_=Text) for n, key in enumerate(keys)]
     found = (func.jsonb_typeof(documents.c.metadata.op("->", return_type=JSONB())(name)) for name in names)
-    query = select(*(func.array_agg(distinct(kind)) for kind in found)).where(visible(None))
+    query = select(*(func.array_agg(distinct(kind)) for kind in found)).where(allowed())
     [row] = await tx.select(Compiled.of(query), **parameters(scope))
     return [{kind for kind in every or () if kind} for every in row]

@@ -225,8 +225,16 @@ async def test_a_moment_without_documents_is_named(newcomer: Caller) -> None:
     await newcomer.put("later.md", json={"text": "Refunds take five days.", "valid_from": "2020-01-01"})
 
     then = await newcomer.search("refund", as_of="1990-01-01")
+    await newcomer.put("past.md", json={"text": "Refunds take ten days.", "valid_to": "2021-01-01"})
+    past = await newcomer.search("refund", filters={"field": "external_id", "op": "eq", "value": "past.md"})
+    quoted = await newcomer.search('"nine days"', filters={"field": "external_id", "op": "eq", "value": "later.md"})
 
-    assert then["hints"] == ["there is no document that you may see and that was valid at as_of"]
+    assert then["hints"] == ["no document that you may see is valid at as_of"]
+    assert past["hints"] == ["filters: no document that passes them is valid today; ask with as_of for another day"]
+    assert quoted["hints"] == [
+        'no chunk that you may see and the filters keep has the phrase "nine days", to the letter; ask without the'
+        " quotation marks or without the filters"
+    ]
 
 
 async def test_hints_that_take_too_long_leave_the_search_as_it_is(
@@ -291,8 +299,8 @@ async def test_a_phrase_that_no_chunk_has_is_named_to_who_may_not_see_it(acme: C
 
     assert (outside["hits"], outside["missing_phrases"]) == ([], ["band B7", "processing refund"])
     assert outside["hints"] == [
-        'no chunk that you may see and the filters keep has the phrases "band B7" and "processing refund", to the'
-        " letter; ask without the quotation marks"
+        'no chunk that you may see has the phrases "band B7" and "processing refund", to the letter;'
+        " ask without the quotation marks"
     ]
     assert (member["hits"], member["missing_phrases"]) == ([], ["processing refund"])
     assert plain["missing_phrases"] == []

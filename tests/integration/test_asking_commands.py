@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.directories import write
 from tests.integration.commands import Run
 
-NONE = "no chunk that you may see and the filters keep"
+NONE = "no chunk that you may see"
 MARKS = "to the letter; ask without the quotation marks"
 
 
@@ -31,7 +31,7 @@ def test_phrases_that_no_chunk_has_are_named_as_the_reason(run: Run, tmp_path: P
     plain = run("search", "costs 1000000")
 
     assert quoted.stdout.splitlines()[0] == f'{NONE} has the phrase "1000000", {MARKS}'
-    assert asked.stdout.splitlines()[-1] == f'{NONE} has the phrase "1000000", {MARKS}'
+    assert asked.stdout.splitlines()[0] == f'{NONE} has the phrase "1000000", {MARKS}'
     assert apart.stdout.splitlines()[0] == f'{NONE} has the phrases "five days" and "dollars" together, {MARKS}'
     assert plain.stdout.startswith("1. fees.md")
 
@@ -45,7 +45,7 @@ def test_why_a_filter_lets_nothing_pass_is_told(run: Run, tmp_path: Path) -> Non
 
     why = "filters: metadata.year is a number in the documents, and is compared with text"
     assert searched.stdout.splitlines()[0] == why
-    assert asked.stdout.splitlines()[-1] == why
+    assert asked.stdout.splitlines()[0] == why
 
 
 def test_each_hit_has_its_score(run: Run, tmp_path: Path) -> None:
