@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from rag.api import admin, chunks, completions, documents, health, jobs, query, search
 from rag.api.auth import known_parameters
 from rag.api.limits import BodyLimit, RequestFrame
-from rag.api.problems import add_handlers
+from rag.api.problems import OPENAI_ERRORS, PROBLEMS, add_handlers
 from rag.settings import Settings
 from rag.telemetry import Metrics
 from rag.wiring import Services
@@ -44,9 +44,9 @@ def create_app(
     app = FastAPI(title="RAG service", version="1", lifespan=lifespan)
     add_handlers(app)
     for room in (search, query, documents, chunks, jobs, admin):
-        app.include_router(room.router, dependencies=[Depends(known_parameters)])
-    for room in (completions, health):  # clients written for others may send parameters of theirs
-        app.include_router(room.router)
+        app.include_router(room.router, dependencies=[Depends(known_parameters)], responses=PROBLEMS)
+    app.include_router(completions.router, responses=OPENAI_ERRORS)  # whose clients may send parameters of their own
+    app.include_router(health.router)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(RequestFrame, metrics=counted)
     return app

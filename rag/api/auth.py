@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Annotated, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPBearer
 
 from rag.errors import Forbidden, InvalidInput, Unauthenticated, UnsupportedFormat
 from rag.store.tenancy import principal_of
@@ -23,10 +24,13 @@ async def services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(services)]
 
 
-def allowed(*scopes: str) -> Callable[[Request, Services], Awaitable[Principal]]:
+BEARER = HTTPBearer(auto_error=False, description="a key of `rag key create`")  # for /openapi.json alone
+
+
+def allowed(*scopes: str) -> Callable[..., Awaitable[Principal]]:
     """A dependency that gives the caller when its key has one of *scopes*."""
 
-    async def principal(request: Request, opened: ServicesDep) -> Principal:
+    async def principal(request: Request, opened: ServicesDep, _: Annotated[object, Security(BEARER)]) -> Principal:
         kind, _, key = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not key.strip():
             raise Unauthenticated

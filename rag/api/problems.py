@@ -6,9 +6,11 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.routing import Match
@@ -76,6 +78,26 @@ _OPENAI_TYPES = {
 }
 _ABOUT = frozenset({"request_id", "tried", "retry_after_s", "resets_at"})
 _NAMED = re.compile(r"([a-z_]+)(?:[.\[][^\s:]+)?: ")
+
+
+class Problem(BaseModel):
+    """An error: `code` outlasts the words of `detail`. There may be `tried`, `retry_after_s` and `resets_at` too."""
+
+    type: Literal["about:blank"]
+    status: int
+    code: str
+    detail: str
+    request_id: str
+
+
+# for /openapi.json: what a route answers with besides its result
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": Problem.__doc__,
+        "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+    }
+}
+OPENAI_ERRORS: dict[int | str, dict[str, Any]] = {"default": {"description": "An error as OpenAI words it."}}
 
 
 def status_of(error: errors.RagError) -> int:
