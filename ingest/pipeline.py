@@ -19,7 +19,7 @@ from ingest.splitter import split
 from rag.analysis import ANALYSER, analyse
 from rag.errors import CallerError, IndexFull, IndexMismatch, InvalidInput, StoreError, StoreUnavailable, UpstreamError
 from rag.protocols import Embedder
-from rag.storable import check_external_id, check_facets
+from rag.storable import check_external_id, check_facets, check_validity
 from rag.store.documents import fingerprints
 from rag.store.engine import Database, TenantTx
 from rag.store.indexes import IndexState, check_embedder, check_recipe, index_state
@@ -249,6 +249,7 @@ def cut(source: Source, parsed: Parsed, embedder: Embedder) -> Cut:
     """
     facets = replace(parsed.facets, **source.facets)  # type: ignore[arg-type]  # fields of Facets, checked at the door
     check_facets(asdict(facets))
+    check_validity(facets.valid_from, facets.valid_to)
     parsed = replace(parsed, facets=facets)
     limits = Limits(max_tokens=min(Limits().max_tokens, embedder.max_tokens))
     return Cut.of(source, parsed, split(parsed, count_tokens=embedder.count_tokens, limits=limits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from datetime import datetime
 
 from rag.errors import InvalidInput
 
@@ -47,6 +48,15 @@ def check_facets(facets: Mapping[str, object]) -> None:
             raise InvalidInput(f"{name}: it has {what}")
         if name in INDEXED and isinstance(value, str) and len(value) > MAX_INDEXED:
             raise InvalidInput(f"{name}: {len(value)} characters, the limit is {MAX_INDEXED}")
+
+
+def check_validity(valid_from: datetime | None, valid_to: datetime | None) -> None:
+    """Return if there is a moment between the two, where both are given.
+
+    Raises InvalidInput.
+    """
+    if valid_from and valid_to and valid_to <= valid_from:
+        raise InvalidInput("valid_to: it must be after valid_from; the document would never be valid")
 
 
 def check_external_id(external_id: str) -> str:

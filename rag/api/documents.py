@@ -18,7 +18,7 @@ from rag.api.limits import InTime
 from rag.errors import InvalidInput, NotFound, UnsupportedFormat
 from rag.formats import CONTENT_TYPES
 from rag.retrieval.filters import parse_moment
-from rag.storable import MAX_EXTERNAL_ID, check_external_id, check_facets
+from rag.storable import MAX_EXTERNAL_ID, check_external_id, check_facets, check_validity
 from rag.store.documents import StoredDocument, delete_document, get_document, list_documents
 from rag.store.engine import TenantTx
 from rag.store.jobs import Upload, enqueue, newest_job
@@ -206,9 +206,9 @@ def _from_json(external_id: str, body: bytes) -> Upload:
         raise InvalidInput(told(errors, _parsed(body))) from exc
     content = {"text", "content_base64", "content_type", "keep_history"}
     given = document.model_dump(exclude=content, exclude_none=True)
-    for name in ("valid_from", "valid_to"):
-        if name in given:
-            given[name] = parse_moment(given[name], name).isoformat()
+    moments = {name: parse_moment(given[name], name) for name in ("valid_from", "valid_to") if name in given}
+    check_validity(moments.get("valid_from"), moments.get("valid_to"))
+    given |= {name: moment.isoformat() for name, moment in moments.items()}
     check_facets(given)
     kind, payload = _readable(document.content_type), _content(_bytes(document))
     return Upload(external_id, kind, given, payload, keep_history=document.keep_history)

@@ -240,3 +240,17 @@ def test_a_file_of_rows_taken_for_one_document_is_named(run: Run, owner: psycopg
     assert "taken for one document: rows.jsonl; --jsonl makes one of each row\n" in done.stderr
     assert "taken for" not in as_rows.stderr
     assert {"a", "b", "rows.jsonl"} <= set(stored(owner))
+
+
+def test_a_document_that_would_never_be_valid_is_refused(run: Run, owner: psycopg.Connection, tmp_path: Path) -> None:
+    (tmp_path / "reversed.md").write_text(
+        "---\nvalid_from: 2026-02-01\nvalid_to: 2026-01-01\n---\nRefunds take five days.\n"
+    )
+    (tmp_path / "fine.md").write_text(
+        "---\nvalid_from: 2026-01-01\nvalid_to: 2026-02-01\n---\nRefunds take six days.\n"
+    )
+
+    done = run(tmp_path)
+
+    assert (done.returncode, stored(owner)) == (1, ["fine.md"])
+    assert "reversed.md: valid_to: it must be after valid_from; the document would never be valid" in done.stderr

@@ -77,6 +77,13 @@ def test_json_and_yaml_may_be_documents_themselves(kind: str) -> None:
     assert (upload.content_type, upload.payload) == (kind, b'{"port": 5432}')
 
 
+def test_a_document_that_would_never_be_valid_is_refused() -> None:
+    body = {"text": "a", "valid_from": "2026-01-01T12:00:00+02:00", "valid_to": "2026-01-01T10:00:00Z"}
+
+    with pytest.raises(InvalidInput, match="valid_to: it must be after valid_from"):
+        _upload("a", JSON, json.dumps(body).encode())
+
+
 def test_openapi_says_what_an_upload_may_be() -> None:
     app = FastAPI()
     app.include_router(router)
