@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, cast
 
 from fastapi import Depends, Request, Security
-from fastapi.security import HTTPBearer
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from rag.errors import Forbidden, InvalidInput, Unauthenticated, UnsupportedFormat
 from rag.store.tenancy import principal_of
@@ -22,19 +22,17 @@ async def services(request: Request) -> Services:
 
 
 ServicesDep = Annotated[Services, Depends(services)]
+BEARER = HTTPBearer(auto_error=False, description="a key of `rag key create`")
+Key = Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)]
 
 
-BEARER = HTTPBearer(auto_error=False, description="a key of `rag key create`")  # for /openapi.json alone
-
-
-def allowed(*scopes: str) -> Callable[..., Awaitable[Principal]]:
+def allowed(*scopes: str) -> Callable[[Services, Key], Awaitable[Principal]]:
     """A dependency that gives the caller when its key has one of *scopes*."""
 
-    async def principal(request: Request, opened: ServicesDep, _: Annotated[object, Security(BEARER)]) -> Principal:
-        kind, _, key = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not key.strip():
+    async def principal(opened: ServicesDep, key: Key) -> Principal:
+        if key is None:
             raise Unauthenticated
-        who = await principal_of(opened.database, key.strip())
+        who = await principal_of(opened.database, key.credentials)
         if not who.scopes & {*scopes, "admin"}:
             raise Forbidden(f"this key lacks the scope {' or '.join(scopes)}; see `rag key create --scopes`")
         return who

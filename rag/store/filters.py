@@ -100,7 +100,7 @@ def _one_of(field: str, values: tuple[Any_, ...]) -> Condition:
     key = field.removeprefix("metadata.")
     texts = [value for value in values if isinstance(value, str)]
     numbers = [str(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    kind, text = _metadata_kind(key), _metadata_text(key)
+    kind, text = metadata_kind(key), _metadata_text(key)
     return or_(
         and_(kind == "string", text == func.any(cast(texts, ARRAY(Text)))),
         case((kind == "number", cast(text, Numeric))) == func.any(cast(cast(numbers, ARRAY(Text)), ARRAY(Numeric))),
@@ -111,7 +111,8 @@ def _one_of(field: str, values: tuple[Any_, ...]) -> Condition:
     )
 
 
-def _metadata_kind(key: str) -> ColumnElement[str]:
+def metadata_kind(key: str) -> ColumnElement[str]:
+    """What JSON calls a document's value under *key* of its metadata; null where it has none."""
     return func.jsonb_typeof(_D.metadata.op("->", return_type=JSONB())(key))
 
 
@@ -136,7 +137,7 @@ def _metadata_text(key: str) -> ColumnElement[str]:
 
 def _compare_metadata(key: str, op: str, value: object) -> Condition:
     """A value compares with values of its own kind; the case keeps a cast from meeting another kind."""
-    kind, text = _metadata_kind(key), _metadata_text(key)
+    kind, text = metadata_kind(key), _metadata_text(key)
     if isinstance(value, bool):
         return and_(kind == "boolean", _compare(text, op, "true" if value else "false"))
     if isinstance(value, int | float):

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from sqlalchemy import and_, bindparam, case, distinct, func, select
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import Text
+from sqlalchemy import and_, case, distinct, func, select
 
 from rag.store.engine import Compiled, TenantTx
-from rag.store.filters import allowed, kept, parameters, valid
-from rag.store.schema import documents
+from rag.store.filters import allowed, kept, metadata_kind, parameters, valid
 from rag.values import Filter, Scope
 
 
@@ -36,8 +33,6 @@ async def passed(tx: TenantTx, scope: Scope, filters: Sequence[Filter | None]) -
 
 async def kinds(tx: TenantTx, scope: Scope, keys: Sequence[str]) -> list[set[str]]:
     """Of each key, what JSON calls the values that documents which the asker of *scope* may see have under it."""
-    names = [bindparam(f"key_{n}", key, type_=Text) for n, key in enumerate(keys)]
-    found = (func.jsonb_typeof(documents.c.metadata.op("->", return_type=JSONB())(name)) for name in names)
-    query = select(*(func.array_agg(distinct(kind)) for kind in found)).where(allowed())
+    query = select(*(func.array_agg(distinct(metadata_kind(key))) for key in keys)).where(allowed())
     [row] = await tx.select(Compiled.of(query), **parameters(scope))
     return [{kind for kind in every or () if kind} for every in row]
